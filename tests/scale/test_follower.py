@@ -202,6 +202,7 @@ def test_vectors_that_no_passage_uses_are_dropped(store: SharedStore, tmp_path: 
     store.remove_collection(collection().name)
     copy(source, store, lambda *_: None)
     source.close()
+    store._follower.catch_up(store.sequence(), LONG_S)
     assert vectors() == 1 and texts_with(store, "epsilon") == ["epsilon"]
     with store.writing(), store.transaction() as db:  # as a writer that was killed
         db.execute("DELETE FROM chunks")

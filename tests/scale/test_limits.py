@@ -169,6 +169,22 @@ def test_writers_that_wait_leave_connections_to_readers(address: str, store: Sha
     other.close()
 
 
+def test_a_statement_has_the_time_that_is_left_to_its_search(store: SharedStore) -> None:
+    def limit(db: dialect.Translating) -> tuple[str, float]:
+        return db.execute("SHOW statement_timeout").fetchone()[0], db.raw.limit_s
+
+    now = time.monotonic()
+    for began, left_s in ((now, 4), (now - 2, 2.5), (now - 60, 1)):
+        with store._postgres.reading(began) as db:
+            said, waits_s = limit(db)
+        assert said == "4s" if began == now else said.endswith("ms") or said == "1s"
+        assert left_s - 1 < waits_s - dialect.GRACE_S <= left_s
+    with store._postgres.following(1.0) as following:
+        assert following is None or limit(following) == ("1s", 1 + dialect.GRACE_S)
+    with store._postgres.reading() as db:
+        assert limit(db) == ("4s", 4 + dialect.GRACE_S)
+
+
 def test_connecting_has_one_limit_for_all_addresses_of_a_server() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=64) as deaf:
         hosts = ",".join([f"127.0.0.1:{deaf.getsockname()[1]}"] * 12)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import queue
 import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from refdesk.errors import LibraryBusy, RecordAway, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
@@ -29,6 +30,8 @@ _MOST_CONNECTIONS = 16  # of a process
 _BORROW_S = 5.0
 _FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
 _CHECK_S = 0.5
+_READ_S = READ_MS / 1000  # of a statement that reads
+SEARCH_S, LEAST_S = 4.5, 1.0  # of all statements of a search, from its beginning, and of one even so
 _WRITE_MS = 120_000  # time limit of a statement
 # Of a process that was stopped (Ctrl-Z) while it held a lock: more than its requests to Qdrant take.
 _STOPPED_S = 600
@@ -231,9 +234,10 @@ class Postgres:
             raise StoreError(f"Postgres refused: {said[0] if said else type(error).__name__}") from error
 
     @contextmanager
-    def reading(self) -> Iterator[Translating]:
-        """A connection for this thread's use."""
-        with self._borrowed() as db:
+    def reading(self, began: float = math.inf) -> Iterator[Translating]:
+        """A connection for this thread's use; what a search asks that began a while ago has the time that is left."""
+        left_s = max(LEAST_S, began + SEARCH_S - time.monotonic())
+        with self._borrowed() as db, self._limited(db, int(1000 * left_s)) if left_s < _READ_S else nullcontext():
             yield db
 
     @contextmanager
@@ -340,10 +344,10 @@ class Postgres:
     def following(self, limit_s: float = _WRITE_MS / 1000) -> Iterator[Translating | None]:
         """A connection whose owner alone may bring the index up to date; None if that is another one.
 
-        A statement may take so long: in a reader's time a page of passages that no cache holds might never be read.
+        A statement may take so long.
         """
-        limit_ms = int(min(max(1000 * limit_s, READ_MS), _WRITE_MS))
-        with self._borrowed() as db:
+        limit_ms = min(int(1000 * limit_s), _WRITE_MS)
+        with self._borrowed() as db, self._limited(db, limit_ms) if limit_ms < READ_MS else nullcontext():
             if not db.execute(f"SELECT pg_try_advisory_lock({self._key()}, {FOLLOWER})").fetchone()[0]:
                 yield None
                 return

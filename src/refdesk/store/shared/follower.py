@@ -18,7 +18,7 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import collection, points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.collection import Belonging
-from refdesk.store.shared.database import STRETCH, Postgres
+from refdesk.store.shared.database import LEAST_S, SEARCH_S, STRETCH, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
 from refdesk.store.shared.state import BARE, Searched, Seen, State, save, save_before, see
@@ -110,9 +110,9 @@ class Follower:
             self.wake()
         return seen.searched(self._missing), max(0, seq - (seen.state.seq if seen.state is not None else 0))
 
-    def searched(self) -> Searched | None:
-        """The index to search now, for a reader who has lost the one that it had."""
-        with self._postgres.reading() as db:
+    def searched(self, began: float) -> Searched | None:
+        """The index to search now, for a search that has lost the one that it had."""
+        with self._postgres.reading(began) as db:
             return see(db).searched(self._missing)
 
     def report_missing(self, name: str) -> None:
@@ -129,13 +129,16 @@ class Follower:
         """
         began = time.monotonic()
         ends, is_wanted_still, pause_s = began + limit_s, is_wanted.get(), _LOOK_S
+        reads_from = math.inf if creates else began
         while True:
-            with self._postgres.following(limit_s) as db:
+            # In a reader's time a writer might never read a page of passages that no cache holds.
+            left_s = max(limit_s, SEARCH_S) if creates else max(LEAST_S, began + SEARCH_S - time.monotonic())
+            with self._postgres.following(left_s) as db:
                 is_ours = db is not None
                 while db is not None and self._step(db, ends, creates=creates):
                     if time.monotonic() > ends or not is_wanted_still():
                         break
-            with self._postgres.reading() as reading:
+            with self._postgres.reading(reads_from) as reading:
                 seen = see(reading)
             if not creates and self._refusal is not None:
                 raise self._refusal

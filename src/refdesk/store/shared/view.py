@@ -89,7 +89,7 @@ class SharedView:
             try:
                 return ask(state)
             except IndexMissing as error:
-                self._state = self._follower.searched()  # another may have taken its place since the search began
+                self._state = self._follower.searched(self._began)  # another may have taken its place meanwhile
                 if self._state is not None and self._state.name == state.name:
                     _log.warning("%s", error)
                     self._follower.report_missing(state.name)
@@ -156,7 +156,7 @@ class SharedView:
         candidates = None
         if inner := literal.inner_terms(text):
             candidates = self._by_index(lambda state: self._holding(state, inner), lambda scan: None)
-        with self._postgres.reading() as db:
+        with self._postgres.reading(self._began) as db:
             return literal.find(db, text, self._scope, limit, candidates)
 
     def _holding(self, state: Searched, terms: Sequence[str]) -> list[int] | None:
@@ -207,7 +207,7 @@ class SharedView:
         if not len(chunk_ids) or self._state is None or not self._takes(vector):
             return {}
         wanted = set(map(int, chunk_ids))
-        with self._postgres.reading() as db:
+        with self._postgres.reading(self._began) as db:
             found = db.execute(_ORIGINS, (json.dumps([*wanted.union(self._near)]),)).fetchall()
         self._origins |= {chunk_id: Origin(*rest) for chunk_id, *rest, _ in found}
         # Another process may have begun to replace them by those of another model.
@@ -215,7 +215,7 @@ class SharedView:
         return dict(zip(known, (unpack(list(known.values())) @ vector).tolist(), strict=True)) if known else {}
 
     def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
-        with self._postgres.reading() as db:
+        with self._postgres.reading(self._began) as db:
             return means.topics(db, vector, chunk_ids)
 
     def _takes(self, vector: Vector) -> bool:
@@ -263,7 +263,7 @@ class SharedView:
     def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """From the record: a payload is read whole by Qdrant, with all terms of its passage."""
         if rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in self._origins]:
-            with self._postgres.reading() as db:
+            with self._postgres.reading(self._began) as db:
                 self._origins |= reads.origins(db, rest)
         return {chunk_id: self._origins[chunk_id] for chunk_id in chunk_ids if chunk_id in self._origins}
 
@@ -346,7 +346,7 @@ class SharedView:
         from rapidfuzz.process import extract
 
         try:
-            with self._postgres.reading() as db:
+            with self._postgres.reading(self._began) as db:
                 sizes = (len(term) - edits, len(term) + edits)
                 known = [row[0] for row in db.execute("SELECT term FROM terms WHERE size BETWEEN ? AND ?", sizes)]
         except StoreError:
@@ -393,5 +393,5 @@ class SharedView:
             return found
 
         found = self._by_index(ask, lambda scan: scan.tally(of, terms, most))
-        with self._postgres.reading() as db:
+        with self._postgres.reading(self._began) as db:
             return reads.with_names(db, of, found)
