@@ -169,7 +169,9 @@ def test_writers_that_wait_leave_connections_to_readers(address: str, store: Sha
     other.close()
 
 
-def test_a_statement_has_the_time_that_is_left_to_its_search(store: SharedStore) -> None:
+def test_a_statement_has_the_time_that_is_left_to_its_search(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore
+) -> None:
     def limit(db: dialect.Translating) -> tuple[str, float]:
         return db.execute("SHOW statement_timeout").fetchone()[0], db.raw.limit_s
 
@@ -183,6 +185,8 @@ def test_a_statement_has_the_time_that_is_left_to_its_search(store: SharedStore)
         assert following is None or limit(following) == ("1s", 1 + dialect.GRACE_S)
     with store._postgres.reading() as db:
         assert limit(db) == ("4s", 4 + dialect.GRACE_S)
+    with running[0].frozen(), pytest.raises(StoreError, match="no answer in 1.4 s"), store._postgres.reading(now - 60):
+        pass  # what sets the limit keeps to it
 
 
 def test_connecting_has_one_limit_for_all_addresses_of_a_server() -> None:

@@ -248,15 +248,15 @@ class Postgres:
 
     @contextmanager
     def _limited(self, db: Translating, limit_ms: int, more: str = "") -> Iterator[None]:
-        db.execute(f"SELECT set_config('statement_timeout', '{limit_ms}', false){more}")
-        try:
-            with db.waiting(limit_ms / 1000):
+        with db.waiting(limit_ms / 1000):  # this statement too, which may be the first that a hanging server gets
+            db.execute(f"SELECT set_config('statement_timeout', '{limit_ms}', false){more}")
+            try:
                 yield
-        finally:
-            if not db.raw.closed:
-                with contextlib.suppress(self._psycopg.Error):
-                    db.raw.rollback()
-                    db.execute(f"SET statement_timeout = {READ_MS}")
+            finally:
+                if not db.raw.closed:
+                    with contextlib.suppress(self._psycopg.Error):
+                        db.raw.rollback()
+                        db.execute(f"SET statement_timeout = {READ_MS}")
 
     @contextmanager
     def snapshot(self, limit_s: float = 0.0) -> Iterator[Translating]:
