@@ -185,7 +185,8 @@ def test_a_statement_has_the_time_that_is_left_to_its_search(
         assert following is None or limit(following) == ("1s", 1 + dialect.GRACE_S)
     with store._postgres.reading() as db:
         assert limit(db) == ("4s", 4 + dialect.GRACE_S)
-    with running[0].frozen(), pytest.raises(StoreError, match=r"no answer in 1\.4 s"), store._postgres.reading(now - 60):
+    asked = store._postgres.reading(now - 60)
+    with running[0].frozen(), pytest.raises(StoreError, match=r"no answer in 1\.4 s"), asked:
         pass  # what sets the limit keeps to it
 
 
