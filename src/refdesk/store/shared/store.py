@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
 from refdesk.store.shared.crawls import SharedCrawls
-from refdesk.store.shared.database import STRETCH, WRITER, Postgres
+from refdesk.store.shared.database import SEARCH_S, STRETCH, WRITER, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
@@ -239,9 +240,9 @@ class SharedStore(RecordAccess):
 
         One statement serves any number of them: Postgres would plan one anew for each number.
         """
-        seq, seen_at = self._seen
-        with self._postgres.reading() as db:
-            if time.monotonic() - seen_at > _JUST_S:
+        (seq, seen_at), now = self._seen, time.monotonic()
+        with self._postgres.reading(seen_at if now - seen_at < SEARCH_S else math.inf) as db:  # that of a search
+            if now - seen_at > _JUST_S:
                 seq = sequence(db)
             return reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows), few=0)
 
