@@ -240,6 +240,7 @@ def test_nodes_that_wait_for_a_word_are_told_again(
             store._follower._look_at = 0.0  # a minute later
             for _ in range(3):
                 store._follower._finish(db)
+            assert 0 < store._follower._look_at - time.monotonic() <= follower._GREY_S
     assert told == [0 if is_bare else 16] * 2
 
 
