@@ -75,10 +75,14 @@ def test_wrong_calls_leave_nothing_behind(tmp_path: Path) -> None:
 
         raw = hostile(5, tools)
         assert over_stdio(client, raw, 3000).wrong == []
-        before = alive()
-        assert over_stdio(client, raw, 3000).wrong == []
-        objects, blocks = (now - then for now, then in zip(alive(), before, strict=True))
-        # One thing that each call left behind would be 3,000; caches that fill up took 150 objects and 700 blocks.
-        assert objects < 1000
-        assert blocks < 3000
+        before, grown = alive(), []
+        # One thing that each call left behind would be 3,000 in every round. Lines of source for tracebacks and short
+        # strings are remembered: 2,500 blocks in a round, at most 700 from the third on.
+        while not grown or (grown[-1][1] > 1500 and len(grown) < 5):
+            assert over_stdio(client, raw, 3000).wrong == []
+            now = alive()
+            grown.append([after - then for after, then in zip(now, before, strict=True)])
+            before = now
+        assert grown[-1][1] <= 1500, grown
+        assert min(objects for objects, _ in grown) < 1000, grown
         assert client.end() == 0
