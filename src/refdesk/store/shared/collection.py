@@ -12,7 +12,7 @@ from refdesk.store.record.database import Applied, is_told
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
-from refdesk.store.shared.nodes import WRITE_S, Nodes
+from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
 from refdesk.store.shared.points import DENSE, KEYWORDS, NAMES, NUMBERS, SPARSE, TERMS
 from refdesk.store.shared.state import State
 
@@ -186,6 +186,17 @@ def _has_newer(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:
     newer = messages.Filter(must=[points.newer_than(last)])
     request = messages.CountPoints(collection_name=name, filter=newer, exact=True)
     return bool(nodes.call("Points", "Count", request, limit_s).result.count)
+
+
+def exists(nodes: Nodes, name: str) -> bool:
+    """Whether the nodes know the collection."""
+    from qdrant_client import grpc as messages
+
+    try:
+        nodes.call("Collections", "Get", messages.GetCollectionInfoRequest(collection_name=name), WRITE_S)
+    except IndexMissing:
+        return False
+    return True
 
 
 def drop_others(nodes: Nodes, own: str, *names: str) -> None:

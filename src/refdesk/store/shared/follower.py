@@ -15,7 +15,7 @@ from refdesk.errors import RefdeskError, SettingsError, StoreError
 from refdesk.store.record.contents import meta, put_meta, trim_log
 from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for, last_commit
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import collection, points
+from refdesk.store.shared import collection, home, points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.collection import Belonging
 from refdesk.store.shared.database import LEAST_S, SEARCH_S, STRETCH, Postgres
@@ -57,6 +57,9 @@ class Follower:
         self._known_terms: set[str] = set()  # that the record has, or that it was given
         self._ahead: tuple[State | None, list[Any]] = (None, [])  # the rows that follow in an index that is built
         self._missing = ""  # the collection that the nodes do not know
+        self._settled = -1  # the lost connections since which the database is known to be the record's own
+        self._noted = ""  # the index of which the record knows that these nodes have it
+        self.elsewhere = ""  # the nodes that have the index, if this process names none of them
         self._refusal: SettingsError | None = None  # of the thread, which can't follow then
         self._look_at = 0.0  # when to see whether nodes wait for a word to go on with their graphs
         self._stuck = -1  # the commit at which a reader waited in vain for whoever follows: the next ones do not
@@ -84,7 +87,7 @@ class Follower:
         if state is None or not seen.is_current:
             return seen, not seen.is_later
         is_in_doubt = self._belonging.is_in_doubt(self._postgres.breaks)
-        if is_in_doubt or seen.bare == state.name or time.monotonic() >= self._look_at:
+        if is_in_doubt or self.elsewhere or seen.bare == state.name or time.monotonic() >= self._look_at:
             self.wake()
         if (
             state.seq < seen.seq
@@ -144,7 +147,7 @@ class Follower:
                 raise self._refusal
             if seen.state is not None and seen.bare == seen.state.name:
                 self.wake()
-            if seen.is_later or seen.has(seq):
+            if seen.is_later or self.elsewhere or seen.has(seq):
                 return seen
             if not is_ours and not is_patient and seen.state is not None and seen.state.built is not None:
                 ends = min(ends, began + _PATIENCE_S)
@@ -155,11 +158,18 @@ class Follower:
 
     def _step(self, db: Translating, ends: float = math.inf, *, creates: bool = True) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
+        if self._settled != self._postgres.breaks:
+            home.settle(db)
+            self._settled = self._postgres.breaks
         seen = see(db)
         state = seen.state
         if seen.is_later:
             return False
-        if state is None or not seen.is_current or state.name == self._missing:
+        is_lost = state is not None and seen.is_current and self._is_lost(state)
+        self.elsewhere = home.elsewhere(db, self._address.nodes) if is_lost else ""
+        if self.elsewhere:
+            return False
+        if state is None or not seen.is_current or is_lost:
             if creates:
                 self._create(db, seen)
             else:
@@ -168,8 +178,12 @@ class Follower:
         try:
             if not self._belonging.is_sure(db, state, seen.seq, self._postgres.breaks, _left(ends)):
                 _log.warning("the index has commits that the record lacks, as an older backup does; it is built anew")
+                home.note(db, self._address.nodes)
                 self._missing = state.name
                 return True
+            if self._noted != state.name:
+                home.note(db, self._address.nodes)
+                self._noted = state.name
             if state.built is not None:
                 self._fill(db, state, ends)
                 return True
@@ -178,6 +192,12 @@ class Follower:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
             self._missing = state.name
             return True
+
+    def _is_lost(self, state: State) -> bool:
+        """Whether the nodes do not know the index; one that was down may learn of it later."""
+        if self.elsewhere and collection.exists(self._nodes, state.name):
+            self._missing = ""
+        return state.name == self._missing
 
     def _create(self, db: Connection, seen: Seen) -> None:
         """Makes a collection for an index that is built; the whole one that there is may be searched until then."""
@@ -191,6 +211,7 @@ class Follower:
         collection.create(self._nodes, self._address, name, seen.dimension)
         save_before(db, searched)
         put_meta(db, BARE, name)
+        home.note(db, self._address.nodes)
         self._save(db, State(name, seen.generation, seen.seq, built=-1))
         collection.drop_others(self._nodes, own, name, kept)
 
@@ -252,7 +273,7 @@ class Follower:
         """
         seen = see(db)
         state = seen.state
-        if state is None or not seen.is_current or state.built is not None:
+        if self.elsewhere or state is None or not seen.is_current or state.built is not None:
             return 0.0
         try:
             return self._finish_whole(db, seen, state)

@@ -14,7 +14,7 @@ from refdesk.model import EVERYTHING, Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
-from refdesk.store.shared import means, points
+from refdesk.store.shared import home, means, points
 from refdesk.store.shared.database import Postgres, TooSlow
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import ASK_S, IndexAway, IndexMissing, Nodes
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_AWAY, _LATER = "the index can't be reached", "the index was made by a later RefDesk, to which this one must be updated"
 _INSTEAD = "{}; words were searched in the record, and meaning was not"
 _BUILT = "the index is being built; some passages can't be found yet"
 _BEHIND = "the index lags behind: the last {} writes are not searched yet"
@@ -63,7 +62,7 @@ class SharedView:
         self._nodes = nodes
         self._follower = follower
         self._scope = scope
-        self._away = _LATER if is_later else _AWAY
+        self._is_later = is_later
         self._state = state  # None while the index is away
         self._counts = counts
         self._known = counts.of(state) if state is not None else {}
@@ -74,6 +73,10 @@ class SharedView:
         self._origins: dict[int, Origin] = {}  # that were read so far
         self.sequence = seq
         self.has_unembedded = scope.has_unembedded
+
+    @property
+    def _away(self) -> str:
+        return home.why_away(self._follower.elsewhere, is_later=self._is_later)
 
     @property
     def notices(self) -> tuple[str, ...]:
