@@ -362,6 +362,19 @@ class Qdrant:
         finally:
             os.kill(self.pid, signal.SIGCONT)
 
+    @contextmanager
+    def set_back(self) -> Iterator[None]:
+        """Forgets what is written meanwhile, as after its disk was restored."""
+        storage, kept = self._folder / "storage", self._folder / "kept"
+        self.kill()
+        subprocess.run(["cp", "-a", storage, kept], check=True)
+        self.start()
+        yield
+        self.kill()
+        shutil.rmtree(storage)
+        kept.rename(storage)
+        self.start()
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

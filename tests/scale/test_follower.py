@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import shutil
@@ -22,9 +23,10 @@ from refdesk.store.shared import database, follower
 from refdesk.store.shared import state as shared_state
 from refdesk.store.shared import store as shared_store
 from refdesk.store.shared.dialect import Translating
-from refdesk.store.shared.nodes import WRITE_S
+from refdesk.store.shared.nodes import WRITE_S, IndexAway
 from refdesk.store.shared.state import condemn, save, see, state_of
 from refdesk.store.shared.store import SharedStore
+from refdesk.system import metrics
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 from tests.scale import servers
 from tests.scale.shared import LONG_S, filled, only_follower, texts_with, until
@@ -81,7 +83,7 @@ def test_an_index_that_is_to_be_made_anew_stays_so_whoever_follows(
     store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.apply(batch(write("a", ["alpha"])))
-    state, put = store.read(state_of), store._follower._put
+    state, put = store.read(state_of), store._follower.sending.put
     assert state is not None
 
     def meanwhile(*given: Any) -> Any:
@@ -92,7 +94,7 @@ def test_an_index_that_is_to_be_made_anew_stays_so_whoever_follows(
         monkeypatch.setattr(shared_store, "_APPLY_S", 0.0)
         store.apply(batch(write("b", ["beta"])))
         with monkeypatch.context() as patched:
-            patched.setattr(store._follower, "_put", meanwhile)
+            patched.setattr(store._follower.sending, "put", meanwhile)
             store._follower._step(db)
         assert not see(db).is_current
     store._follower.catch_up(store.sequence(), LONG_S)
@@ -319,3 +321,49 @@ def test_a_node_that_is_lost_for_good_is_replaced(monkeypatch: pytest.MonkeyPatc
             store.close()
     except servers.Missing as missing:
         pytest.skip(str(missing))
+
+
+def test_runs_of_one_process_leave_connections_to_searches(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with contextlib.ExitStack() as runs:
+        for _ in range(2 * database._MOST_CONNECTIONS):
+            runs.enter_context(store._postgres.stretch())
+        assert texts_with(store, "alpha") == ["alpha"] and store.is_being_written()
+    until(lambda: not store.is_being_written())
+    assert not store.is_being_written()
+
+
+def test_a_process_that_is_stopped_in_a_run_is_not_waited_for_and_one_that_goes_on_is(
+    store: SharedStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(SharedStore(address)) as other, store.reading() as db:
+        if db.raw.info.server_version < database._ENDS_IDLE:  # type: ignore[attr-defined]
+            pytest.skip("Postgres 14 is the first that ends idle sessions")
+        monkeypatch.setattr(database, "_STOPPED_S", 2)
+        with store.stretch():
+            for number in range(8):
+                time.sleep(0.5)
+                store.apply(batch(write(f"a{number}", ["alpha"])))
+            assert other.is_being_written()
+            until(lambda: not other.is_being_written())
+            assert not other.is_being_written()
+        assert len(texts_with(other, "alpha")) == 8
+
+
+def test_every_search_without_the_index_is_counted(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise IndexAway("No node of the index did what it was asked.")
+
+    def counted() -> float:
+        lines = metrics.render({}).splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("refdesk_index_away_total{"))
+
+    before = counted()
+    monkeypatch.setattr(store._nodes, "call", away)
+    monkeypatch.setattr(store._nodes, "start", away)
+    for _ in range(3):
+        (view := store.view()).lexical(["alpha"], 5)
+        assert "can't be reached" in view.notices[0]
+    assert counted() == before + 3

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -177,12 +179,46 @@ def test_what_is_refused_says_why_and_shows_no_secret(
     with closing(SharedStore(secured.address(**untrusted), api_key=KEY)) as store:
         store.put_collection(collection())
         store.apply(batch(write("a", ["alpha"], vectors=False)))
-        assert "can't be reached" in store.view().notices[0]
-    with pytest.raises(SettingsError, match="index_ca"):
-        SharedStore(secured.address(index_ca=str(tmp_path / "none.pem")), api_key=KEY)
+        assert "can't be reached" in store.view().notices[0] and "see index_ca" in store.view().notices[0]
+    no_certificate = tmp_path / "notes.pem"
+    no_certificate.write_text("of this week")
+    for file in (tmp_path / "none.pem", no_certificate):
+        with pytest.raises(SettingsError, match="index_ca"):
+            SharedStore(secured.address(index_ca=str(file)), api_key=KEY)
     for flag in (secured.address(user=f"refdesk:{PASSWORD}@"), secured.address(password=PASSWORD)):
         with pytest.raises(SettingsError, match="list of processes") as flagged:
             load({"library": flag}, {}, tmp_path)
         said.append(str(flagged.value))
     for secret in (PASSWORD, KEY, "wr0ng-0ne"):
         assert secret not in "\n".join([*said, caplog.text])
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_port_that_speaks_tls_or_does_not_is_named_as_such(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    plain = servers.for_tests()[1][0].port
+    index = f"qdrants://127.0.0.1:{plain}" if is_encrypted else f"qdrant://127.0.0.1:{secured.node.port}"
+    place = secured.address(index=index, index_ca="", schema=f"wrong{is_encrypted:d}")
+    with closing(SharedStore(place, api_key=KEY)) as store:
+        store.put_collection(collection())
+        store.apply(batch(write("a", ["alpha"], vectors=False)))
+        (view := store.view()).lexical(["alpha"], 5)
+        assert ("see qdrant://" if is_encrypted else "see qdrants://") in view.notices[0]
+        found = store.verify(repair=False)[1]
+        assert not found.ok and "Correct the library's address" in found.message
+
+
+def test_a_role_that_has_its_schema_needs_no_right_on_the_database(address: str) -> None:
+    postgres = servers.for_tests()[0]
+    with psycopg.connect(postgres.address, autocommit=True) as db:
+        db.execute("DROP SCHEMA IF EXISTS given CASCADE; DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN")
+        db.execute("CREATE SCHEMA given AUTHORIZATION clerk; REVOKE CREATE ON DATABASE postgres FROM PUBLIC")
+        given = re.sub("schema=[a-z0-9]+", "schema=given", address.replace("//refdesk@", "//clerk@"))
+        with closing(SharedStore(given)) as store:
+            store.put_collection(collection())
+            store.apply(batch(write("a", ["alpha"], vectors=False)))
+            assert len(store.view().lexical(["alpha"], 5)) == 1 and not store.view().notices
+        with pytest.raises(StoreError, match="permission denied"):
+            SharedStore(given.replace("schema=given", "schema=its_own"))

@@ -145,16 +145,16 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
     state = store.read(state_of)
     assert state is not None
-    store._follower._delete(state.name, [store.chunks_of("a")[0].id], store.sequence(), 10)
+    store._follower.sending.delete(state.name, [store.chunks_of("a")[0].id], store.sequence(), 10)
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
     assert texts_with(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
     state = store.read(state_of)
     assert state is not None
-    made_in.drop_others(store._nodes, state.name, "")
+    made_in.drop_others(store._nodes, state.name, set)
     view = store.view()
-    assert len(view.lexical(["alpha"], 5)) == 1 and "can't be reached" in view.notices[0]  # and it is built anew
+    assert len(view.lexical(["alpha"], 5)) == 1 and "being made" in view.notices[0]  # and it is built anew
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         (view := store.view()).lexical(["alpha"], 5)  # which may find nothing yet, and says so
@@ -164,7 +164,7 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert view.notices == () and texts_with(store, "alpha") == ["alpha"]
     state = store.read(state_of)
     assert state is not None
-    made_in.drop_others(store._nodes, state.name, "")
+    made_in.drop_others(store._nodes, state.name, set)
     store.apply(batch(write("c", ["alpha too"])))
     assert texts_with(store, "alpha") == ["alpha", "alpha too"]
 
@@ -175,9 +175,9 @@ def test_an_index_that_is_lost_while_a_search_asks_it_is_answered_from_the_recor
     assert len(store.view().nearest(vector("alpha"), 5)) == 1  # no count is known from this
     state = store.read(state_of)
     assert state is not None
-    made_in.drop_others(store._nodes, state.name, "")
+    made_in.drop_others(store._nodes, state.name, set)
     assert len(views[0].lexical(["alpha"], 5)) == 1  # whose counts are the first to miss it
-    assert views[1].passages() == 1 and "can't be reached" in views[1].notices[0]
+    assert views[1].passages() == 1 and "being made" in views[1].notices[0]
 
 
 def test_counts_of_an_index_that_is_being_built_are_not_those_of_the_whole(
@@ -246,7 +246,7 @@ def test_doctor_finds_a_passage_as_it_was_before(store: SharedStore) -> None:
     with only_follower(store) as db:
         state = state_of(db)
         assert state is not None
-        store._follower._put(db, state.name, old, store.sequence(), time.monotonic() + 10)()  # as nothing does any more
+        store._follower.sending.put(db, state.name, old, store.sequence(), 10.0)()  # as nothing does any more
     index = store.verify(repair=False)[1]
     assert not index.ok and "has 1 as they were before" in index.message
     assert store.verify(repair=True)[1].repaired
@@ -260,7 +260,7 @@ def test_an_index_that_is_newer_than_the_record_is_built_anew(store: SharedStore
     with only_follower(store) as db:
         state = state_of(db)
         assert state is not None
-        store._follower._put(db, state.name, points.read(db, ids), 10_000, time.monotonic() + 10)()
+        store._follower.sending.put(db, state.name, points.read(db, ids), 10_000, 10.0)()
     other = SharedStore(address)
     other.apply(batch(write("b", ["epsilon"])))
     assert texts_with(other, "epsilon") == ["epsilon"] and texts_with(other, "beta") == []
@@ -522,7 +522,7 @@ def test_no_passage_goes_before_all_that_replace_it_are_there(
 
     monkeypatch.setattr(follower, "_PAGE", 2)
     store.apply(batch(write("a", [chunk(f"old{at}", key=f"old{at}") for at in range(5)])))
-    delete, there = store._follower._delete, []
+    delete, there = store._follower.sending.delete, []
 
     def deleting(name: str, *given: Any) -> None:
         request = messages.CountPoints(
@@ -531,7 +531,7 @@ def test_no_passage_goes_before_all_that_replace_it_are_there(
         there.append(store._nodes.call("Points", "Count", request).result.count)
         delete(name, *given)
 
-    monkeypatch.setattr(store._follower, "_delete", deleting)
+    monkeypatch.setattr(store._follower.sending, "delete", deleting)
     store.apply(batch(write("a", [chunk(f"new{at}", key=f"new{at}") for at in range(5)])))
     assert there[0] == 1 + 5 + 5  # with the head
     assert len(texts_with(store, "old0")) == 0 and len(texts_with(store, "new4")) == 1
@@ -688,10 +688,10 @@ def test_nodes_that_were_started_again_are_told_once_to_go_on_with_their_graphs(
     other = SharedStore(address)
     call, told = other._nodes.call, list[str]()
 
-    def started_again(service: str, method: str, request: Any, *more: Any) -> Any:
+    def started_again(service: str, method: str, request: Any, *more: Any, node: str = "") -> Any:
         if method == "Update":
             told.append(request.collection_name)
-        answer = call(service, method, request, *more)
+        answer = call(service, method, request, *more, node=node)
         if (service, method) == ("Collections", "Get"):
             answer.result.status = messages.CollectionStatus.Grey
         return answer

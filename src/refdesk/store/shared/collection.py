@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import SettingsError, StoreError
@@ -12,9 +12,9 @@ from refdesk.store.record.database import Applied, is_told
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
-from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
+from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.shared.points import DENSE, KEYWORDS, NAMES, NUMBERS, SPARSE, TERMS
-from refdesk.store.shared.state import State
+from refdesk.store.shared.state import State, head_of
 
 if TYPE_CHECKING:
     from qdrant_client import grpc as messages
@@ -125,7 +125,7 @@ def add_head(to: Any, commit: Applied) -> None:
     point.payload[_TOKEN].string_value = commit.token
 
 
-def head(nodes: Nodes, name: str, limit_s: float) -> Applied | None:
+def head(nodes: Nodes, name: str, limit_s: float, node: str = "") -> Applied | None:
     """The commit that was named last; an earlier RefDesk named none."""
     from qdrant_client import grpc as messages
 
@@ -133,7 +133,7 @@ def head(nodes: Nodes, name: str, limit_s: float) -> Applied | None:
         collection_name=name, ids=[messages.PointId(uuid=_HEAD)],
         with_payload=points.with_fields(points.COMMIT, _TOKEN),
     )  # fmt: skip
-    found = nodes.call("Points", "Get", request, limit_s).result
+    found = nodes.call("Points", "Get", request, limit_s, node=node).result
     return (
         Applied(found[0].payload[points.COMMIT].integer_value, found[0].payload[_TOKEN].string_value) if found else None
     )
@@ -150,6 +150,7 @@ class Belonging:
         self._looked_at, self._last = "", 0  # the collection that belongs to this record, and the latest commit seen
         self._saved: State | None = None  # by this process: nobody else followed while it is the record's
         self._breaks = 0  # of connections, after which the record may have gone back
+        self._failures = 0  # of nodes, after which the index may have
 
     def saved(self, state: State) -> None:
         """Notes how far this process brought the index."""
@@ -157,20 +158,36 @@ class Belonging:
 
     def is_in_doubt(self, breaks: int) -> bool:
         """Whether connections were lost since it was asked."""
-        return self._breaks != breaks
+        return self._breaks != breaks or self._failures != self._nodes.failures
 
     def is_sure(self, db: Connection, state: State, last: int, breaks: int, limit_s: float) -> bool:
         """Whether it has, by the head of the index and by the newest of its points."""
-        if state != self._saved or breaks != self._breaks:
+        failures = self._nodes.failures
+        if state != self._saved or breaks != self._breaks or failures != self._failures:
             named = head(self._nodes, state.name, limit_s)
             if named is not None and not is_told(db, named):
                 return False
+            told = head_of(db, state)
+            if (-1 if named is None else named.seq) < told and self._is_older(state.name, told, limit_s):
+                return False
+            self._failures = failures
         is_first = self._looked_at != state.name or breaks != self._breaks
         if state.built is None and (is_first or last < self._last):
             if _has_newer(self._nodes, state.name, last, limit_s):
                 return False
             self._looked_at = state.name
         self._last, self._saved, self._breaks = last, state, breaks
+        return True
+
+    def _is_older(self, name: str, seq: int, limit_s: float) -> bool:
+        """Whether the nodes went back, such as to an earlier disk: a single one may just not have heard of the rest."""
+        for node in self._nodes.addresses:
+            try:
+                named = head(self._nodes, name, limit_s, node)
+            except (IndexAway, IndexMissing):
+                return False
+            if named is not None and named.seq >= seq:
+                return False
         return True
 
 
@@ -199,14 +216,17 @@ def exists(nodes: Nodes, name: str) -> bool:
     return True
 
 
-def drop_others(nodes: Nodes, own: str, *names: str) -> None:
-    """Removes the library's other collections: the last one, and those whose maker was killed."""
+def drop_others(nodes: Nodes, own: str, kept: Callable[[], Collection[str]]) -> None:
+    """Removes the library's other collections: the last one, and those whose maker was killed.
+
+    What is kept is asked before each: who has lost the right to follow meanwhile must remove nothing.
+    """
     from qdrant_client import grpc as messages
 
     try:
         listed = nodes.call("Collections", "List", messages.ListCollectionsRequest(), WRITE_S).collections
         for one in listed:
-            if one.name.startswith(own) and one.name not in names:
+            if one.name.startswith(own) and one.name not in kept():
                 gone = messages.DeleteCollection(collection_name=one.name)
                 nodes.call("Collections", "Delete", gone, WRITE_S)
     except StoreError as error:

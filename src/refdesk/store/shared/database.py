@@ -13,12 +13,13 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from refdesk.errors import LibraryBusy, RecordAway, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
+from refdesk.store.record.schema import Connection
 from refdesk.store.shared.address import without_password
 from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
 from refdesk.system.wanted import Outage
@@ -97,7 +98,11 @@ class Postgres:
         self._writer = threading.Lock()  # of the threads that want to write one waits on a connection
         self._outage = Outage()
         self.breaks = 0  # connections that were lost: behind a new one may be another server, or an earlier state
+        self.on_break: Callable[[], None] = lambda: None
         self._own = _Own()
+        self._mutex = threading.Lock()
+        self._stretches = 0
+        self._stretching: Translating | None = None  # the connection that says so
         self._closed = False
         try:
             self._prepare()
@@ -135,7 +140,7 @@ class Postgres:
     def _migrate(self, db: Translating, found: tuple[int, int]) -> tuple[int, int]:
         """Takes the next step from these versions, and returns those that it leads to."""
         common, own = found
-        if found == (0, 0):
+        if db.execute("SELECT to_regnamespace(?)", (self.schema,)).fetchone()[0] is None:  # else it needs no right
             db.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
         if common < len(schema.MIGRATIONS):
             schema.MIGRATIONS[common](db)
@@ -285,8 +290,8 @@ class Postgres:
         return f"hashtext('{self.schema}')"
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Holds the write lock; a thread may enter it again."""
+    def writing(self, limit_s: float = math.inf) -> Iterator[None]:
+        """Holds the write lock; a thread may enter it again.  Raises LibraryBusy after the usual time, or a shorter."""
         if self._own.depth:
             self._own.depth += 1
             try:
@@ -294,8 +299,10 @@ class Postgres:
             finally:
                 self._own.depth -= 1
             return
-        ends = time.monotonic() + self._lock_timeout_s
-        if not self._writer.acquire(timeout=self._lock_timeout_s):
+        self._keep_stretching()
+        limit_s = min(limit_s, self._lock_timeout_s)
+        ends = time.monotonic() + limit_s
+        if not self._writer.acquire(timeout=limit_s):
             raise _busy(own_name())
         try:
             with self._borrowed() as db:
@@ -323,22 +330,41 @@ class Postgres:
                 db.execute(f"SET statement_timeout = {READ_MS}")
                 db.execute("SET lock_timeout = 0")  # else what is left of a long wait would be that of all that follows
 
-    def _unlock(self, db: Translating, what: int, shared: str = "") -> None:
+    def _unlock(self, db: Translating, what: int) -> None:
         try:
             db.raw.rollback()
-            db.execute(f"SELECT pg_advisory_unlock{shared}({self._key()}, {what})" + _ending(db, 0))
+            db.execute(f"SELECT pg_advisory_unlock({self._key()}, {what})" + _ending(db, 0))
         except self._psycopg.Error:
             db.raw.close()  # which gives up the lock
 
     @contextmanager
     def stretch(self) -> Iterator[None]:
-        """Lets others know that many batches are being written."""
-        with self._borrowed() as db:
-            db.execute(f"SELECT pg_advisory_lock_shared({self._key()}, {STRETCH})")
-            try:
-                yield
-            finally:
-                self._unlock(db, STRETCH, "_shared")
+        """Lets others know that many batches are being written; on one connection for all runs of this process."""
+        with self._mutex:
+            if not self._stretches:
+                with self._explained():
+                    db = connect(self._address, self.schema)
+                    db.execute(f"SELECT pg_advisory_lock_shared({self._key()}, {STRETCH})" + _ending(db, _STOPPED_S))
+                    self._stretching = db
+            self._stretches += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._stretches -= 1
+                if not self._stretches and self._stretching is not None:
+                    self._stretching.raw.close()  # which gives up the lock
+                    self._stretching = None
+
+    def _keep_stretching(self) -> None:
+        """Lets the session with that lock live on, which would end as that of a stopped process does."""
+        with self._mutex:
+            db = self._stretching
+            if db is None or time.monotonic() < db.used_at + _STOPPED_S / 10:
+                return
+            db.used_at = time.monotonic()
+            with contextlib.suppress(self._psycopg.Error), db.waiting(_CHECK_S):
+                db.execute("SELECT 1")
 
     @contextmanager
     def following(self, limit_s: float = _WRITE_MS / 1000) -> Iterator[Translating | None]:
@@ -357,6 +383,10 @@ class Postgres:
             finally:
                 self._unlock(db, FOLLOWER)
 
+    def keep_others_from_following(self, db: Connection) -> None:
+        """Until the end of the transaction."""
+        db.execute(f"SELECT pg_advisory_xact_lock({self._key()}, {FOLLOWER})")
+
     def holders(self, db: Translating, what: Sequence[int]) -> list[str]:
         """The programs that hold one of the locks."""
         found = db.execute(
@@ -374,6 +404,7 @@ class Postgres:
 
     def _close_idle(self) -> None:
         self.breaks += 1
+        self.on_break()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()

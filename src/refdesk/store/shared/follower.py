@@ -7,13 +7,12 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from refdesk.errors import RefdeskError, SettingsError, StoreError
 from refdesk.store.record.contents import meta, put_meta, trim_log
-from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for, last_commit
+from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import collection, home, points
 from refdesk.store.shared.address import Address
@@ -21,8 +20,8 @@ from refdesk.store.shared.collection import Belonging
 from refdesk.store.shared.database import LEAST_S, SEARCH_S, STRETCH, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
+from refdesk.store.shared.sending import Sending
 from refdesk.store.shared.state import BARE, Searched, Seen, State, save, save_before, see
-from refdesk.system import metrics
 from refdesk.system.wanted import is_wanted
 
 _log = logging.getLogger(__name__)
@@ -32,11 +31,9 @@ _LOOK_S, _MOST_PAUSE_S = 0.02, 0.2  # between looks at whoever follows: the firs
 _AGAIN_S = 2.0  # after a failure, and between looks whether the run that fills a library has ended
 _REST_S = 0.5  # between looks whether the nodes are at rest
 _GREY_S = 60.0  # between looks whether nodes that were started again wait for a word
-_CLOSE_S = 5.0
+_CLOSE_S = 1.0  # a step that a node keeps waiting is left undone: whoever follows next does it
 _PAGE = 4_000  # chunks at a time
-_REQUEST = 500  # points of one request: 2 MB
 _TRIMMED = 500  # commits after which the log is cut
-_MOST_KNOWN = 500_000
 _BOTH = LEXICAL | VECTORS
 
 
@@ -53,8 +50,7 @@ class Follower:
         self._nodes = nodes
         self._address = address
         self._belonging = Belonging(nodes)
-        self._terms: dict[bytes, str] = {}  # of texts that this process wrote and that the index may lack
-        self._known_terms: set[str] = set()  # that the record has, or that it was given
+        self.sending = Sending(nodes)
         self._ahead: tuple[State | None, list[Any]] = (None, [])  # the rows that follow in an index that is built
         self._missing = ""  # the collection that the nodes do not know
         self._settled = -1  # the lost connections since which the database is known to be the record's own
@@ -67,15 +63,6 @@ class Follower:
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = threading.Event()
-
-    def hint(self, terms: Mapping[bytes, str]) -> None:
-        """Keeps the terms of texts that were analysed before they were written, by the texts' keys.
-
-        Another process may follow, and a passage may have another text by then: so not by the passages' ids.
-        """
-        if len(self._terms) > 20 * _PAGE:
-            self._terms.clear()
-        self._terms.update(terms)
 
     def look(self, db: Connection) -> tuple[Seen, bool]:
         """What the record says of the index, and whether a reader waits for it.
@@ -117,6 +104,14 @@ class Follower:
         """The index to search now, for a search that has lost the one that it had."""
         with self._postgres.reading(began) as db:
             return see(db).searched(self._missing)
+
+    def why_none(self, *, is_later: bool) -> str:
+        """Why there is no index to search."""
+        if is_later:
+            return "the index was made by a later RefDesk, to which this one must be updated"
+        if self.elsewhere:
+            return f"the index is on {self.elsewhere}, and this server names other nodes"
+        return self._nodes.unreached if self._nodes.is_away else "the index is being made"
 
     def report_missing(self, name: str) -> None:
         """Has a collection that the nodes do not know made anew."""
@@ -177,7 +172,7 @@ class Follower:
             return creates
         try:
             if not self._belonging.is_sure(db, state, seen.seq, self._postgres.breaks, _left(ends)):
-                _log.warning("the index has commits that the record lacks, as an older backup does; it is built anew")
+                _log.warning("the index and the record are not of one time, as after a backup; it is built anew")
                 home.note(db, self._address.nodes)
                 self._missing = state.name
                 return True
@@ -201,26 +196,25 @@ class Follower:
 
     def _create(self, db: Connection, seen: Seen) -> None:
         """Makes a collection for an index that is built; the whole one that there is may be searched until then."""
-        own = self._own_names(db)
-        name = f"{own}{secrets.token_hex(4)}"
+        name = f"{self._own_names(db)}{secrets.token_hex(4)}"
         searched = seen.state if seen.state is not None and seen.state.built is None else seen.before
         if searched is not None and searched.name == self._missing:
             searched = None
-        kept = searched.name if searched is not None else ""
-        collection.drop_others(self._nodes, own, kept)  # of attempts that failed
+        self._drop_others(db)  # of attempts that failed
         collection.create(self._nodes, self._address, name, seen.dimension)
         save_before(db, searched)
         put_meta(db, BARE, name)
+        self.sending.told = -1
         home.note(db, self._address.nodes)
         self._save(db, State(name, seen.generation, seen.seq, built=-1))
-        collection.drop_others(self._nodes, own, name, kept)
+        self._drop_others(db)
 
     def _fill(self, db: Translating, state: State, ends: float) -> None:
         """Adds the next page of passages to an index that is built."""
         assert state.built is not None
         at, self._ahead = self._ahead, (state, [])
         rows = at[1] if at[0] == state else points.read_after(db, state.built, _PAGE)
-        done = self._put(db, state.name, rows, state.seq, ends)
+        done = self.sending.put(db, state.name, rows, state.seq, _left(ends))
         state = replace(state, built=rows[-1][0] if rows else None)
         if state.built is not None:  # while the nodes are at work; what changes meanwhile is logged
             self._ahead = state, points.read_after(db, state.built, _PAGE)
@@ -237,12 +231,12 @@ class Follower:
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
             rows = points.read(db, some)
-            self._put(db, state.name, rows, last, ends)()
+            self.sending.put(db, state.name, rows, last, _left(ends))()
             gone += sorted(set(some).difference(row[0] for row in rows))
         # What is new is there before what is old goes, so that no document is ever missing.
         for start in range(0, len(gone), _PAGE):
             db.execute("SELECT 1")  # a session that asks nothing for long would end
-            self._delete(state.name, gone[start : start + _PAGE], last, ends)
+            self.sending.delete(state.name, gone[start : start + _PAGE], last, _left(ends))
         self._save(db, replace(state, seq=upto))
         if upto // _TRIMMED > state.seq // _TRIMMED:
             trim_log(db, upto)
@@ -258,12 +252,22 @@ class Follower:
         return upto, [row[0] for row in found]
 
     def _save(self, db: Connection, state: State) -> None:
-        save(db, state)
+        save(db, state, self.sending.told)
+        self.sending.told = -1
         self._belonging.saved(state)
 
     def _own_names(self, db: Connection) -> str:
         """What the names of all collections of this library begin with."""
         return f"{self._postgres.schema}_{meta(db, 'library')}_"
+
+    def _drop_others(self, db: Connection) -> None:
+        """Removes all collections of the library but those that its record names now."""
+
+        def kept() -> set[str]:
+            seen = see(db)  # fails when the right to follow is lost with its connection
+            return {one.name for one in (seen.state, seen.before) if one is not None}
+
+        collection.drop_others(self._nodes, self._own_names(db), kept)
 
     def _finish(self, db: Translating) -> float:
         """Has the graphs of a whole index made when all nodes are at rest; in how many seconds to look again, or 0.
@@ -286,8 +290,9 @@ class Follower:
         from qdrant_client import grpc as messages
 
         if seen.before is not None:
-            collection.drop_others(self._nodes, self._own_names(db), state.name)
             save_before(db, None)
+        if seen.before is not None or time.monotonic() >= self._look_at:
+            self._drop_others(db)
         is_bare, grey = seen.bare == state.name, messages.CollectionStatus.Grey
         if not is_bare and time.monotonic() < self._look_at:
             return 0.0
@@ -309,44 +314,6 @@ class Follower:
         put_meta(db, BARE, "")
         return 0.0
 
-    def _put(self, db: Translating, name: str, rows: Sequence[Any], commit: int, ends: float) -> Callable[[], None]:
-        """Sends the points of rows that were read after the commit; returns what waits until the nodes have them."""
-        from qdrant_client import grpc as messages
-
-        seen: set[str] = set()
-        at = last_commit(db)  # after the rows were read
-        named = messages.UpsertPoints(collection_name=name, wait=True, update_filter=points.until(at.seq))
-        collection.add_head(named.points, at)
-        waiting = [self._nodes.start("Points", "Upsert", named, _left(ends))]
-        for start in range(0, len(rows), _REQUEST):
-            request = messages.UpsertPoints(collection_name=name, wait=True, update_filter=points.until(commit))
-            for row in rows[start : start + _REQUEST]:
-                points.add(request.points, row, commit, self._terms, seen)
-                self._terms.pop(row[14], None)
-            waiting.append(self._nodes.start("Points", "Upsert", request, _left(ends)))
-        if new := [term for term in seen - self._known_terms if term.isalpha()]:
-            db.raw.execute(
-                "INSERT INTO terms SELECT t, length(t) FROM unnest(%s::text[]) t ON CONFLICT DO NOTHING", (new,)
-            )
-            if len(self._known_terms) > _MOST_KNOWN:
-                self._known_terms.clear()
-            self._known_terms.update(new)
-
-        def wait() -> None:
-            for done in waiting:
-                done()
-            metrics.count("refdesk_index_points_total", len(rows))
-
-        return wait
-
-    def _delete(self, name: str, ids: Sequence[int], commit: int, ends: float) -> None:
-        from qdrant_client import grpc as messages
-
-        if ids:
-            these = messages.PointsSelector(filter=points.until(commit, points.named(ids)))
-            request = messages.DeletePoints(collection_name=name, wait=True, points=these)
-            self._nodes.call("Points", "Delete", request, _left(ends))
-
     # in the background
 
     def wake(self) -> None:
@@ -354,8 +321,9 @@ class Follower:
         self._wanted.set()
         with self._mutex:
             if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._run, name="refdesk-follower", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="refdesk-follower", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def _run(self) -> None:
         while not self._closing.is_set():

@@ -61,10 +61,3 @@ def note(db: Connection, nodes: Sequence[str]) -> None:
     """Keeps that these have the index."""
     if meta(db, _NODES) != ",".join(nodes):
         put_meta(db, _NODES, ",".join(nodes))
-
-
-def why_away(nodes: str, *, is_later: bool) -> str:
-    """Why an index is not searched."""
-    if is_later:
-        return "the index was made by a later RefDesk, to which this one must be updated"
-    return f"the index is on {nodes}, and this server names other nodes" if nodes else "the index can't be reached"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import re
+import ssl
 import sys
 import threading
 import time
@@ -36,10 +38,20 @@ ASK_S = 3.5  # of a query, all attempts together: after it words are searched in
 _AGAIN_S = 1.0  # and after none answered
 WRITE_S = 60.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
+_BEAT_S, _LATE_S = 2.0, 5.0  # between looks whether nodes go on; for which one that hung is asked last then
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
 _LARGEST = 256 << 20  # bytes of a message
 _READS = frozenset({"Query", "QueryBatch", "Count", "Scroll", "Facet", "Get"})
 _MOST_SAID = 100  # characters of what a node says
+
+
+# What a node that never answered may be, by what gRPC says; shown where it is known whether TLS is asked for.
+_HINTS = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted, has expired or names another host: see index_ca",
+    "WRONG_VERSION_NUMBER": "it speaks no TLS, or is not Qdrant's gRPC port: see qdrant:// and the port",
+    "Tls handshake failed": "TLS with it fails: see index_ca, and its certificate",
+}
+_MAYBE_TLS = "it may speak TLS, or be not Qdrant's gRPC port: see qdrants:// and the port"
 
 
 class IndexAway(StoreError):
@@ -54,7 +66,7 @@ class Nodes:
     """The channels to all nodes; they are made on first use, since they don't outlive a fork."""
 
     def __init__(self, address: Address, api_key: str) -> None:
-        self._addresses = address.nodes
+        self.addresses = address.nodes
         self._is_encrypted = address.is_encrypted
         self._authority = _read(address.index_ca) if address.index_ca else None
         self._metadata = (("api-key", api_key),) if api_key else ()
@@ -64,6 +76,12 @@ class Nodes:
         self._avoided: dict[str, tuple[float, float]] = {}  # nodes that failed: until when, and for how long
         self._outage = Outage()  # of all nodes
         self._turn = itertools.count()
+        self.failures = 0  # of nodes: what one knows may be older when it is back
+        self._hung: dict[str, float] = {}  # nodes that did not answer the pulse: until when they are asked last
+        self._pulse: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._answered: set[str] = set()  # nodes that ever did
+        self._suspected: dict[str, str] = {}  # what may be wrong in the address of others
 
     def call(self, service: str, method: str, request: Any, limit_s: float | None = None, *, node: str = "") -> Any:
         """The answer of the first node that gives one, or of the one that is named; raises IndexAway."""
@@ -97,6 +115,8 @@ class Nodes:
                     method_at, timeout_s = self._attempt(node, service, method, ends, is_last=place + 1 == len(order))
                     answer = method_at(request, timeout=timeout_s, metadata=self._metadata)
                 self._avoided.pop(node, None)
+                self._answered.add(node)
+                self._suspected.pop(node, None)
                 self._outage.ends()
                 return answer
             except grpc.RpcError as error:
@@ -116,13 +136,33 @@ class Nodes:
                 reason = re.sub(r".*last error: (UNKNOWN: )?", "", said)[:_MOST_SAID].rstrip(".")
                 words = f"{code.name.lower().replace('_', ' ')}: {reason}"
                 said_by[node] = "no answer in time" if code == grpc.StatusCode.DEADLINE_EXCEEDED else words
+                self._suspect(node, said)
+                said_by[node] = self._suspected.get(node, said_by[node])
         if missing and not failed:
             raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
         problem = "; ".join(f"{node}: {said}" for node, said in said_by.items())
         # A write fails with any replica that hangs: then queries may still be answered.
-        if len(order) == len(self._addresses) and (method in _READS or away == len(order)):
+        if len(order) == len(self.addresses) and (method in _READS or away == len(order)):
             self._outage.begins(problem)
-        raise _away(problem)
+        raise self._away(problem)
+
+    def _suspect(self, node: str, said: str) -> None:
+        """Notes what may be wrong in the address, if the node has never answered."""
+        hint = next((hint for part, hint in _HINTS.items() if part in said), "")
+        if not hint and "Socket closed" in said and not self._is_encrypted:
+            hint = _MAYBE_TLS
+        if hint and node not in self._answered:
+            self._suspected[node] = hint
+
+    def _away(self, problem: str) -> IndexAway:
+        todo = "Correct the library's address" if self._suspected else "Check that Qdrant runs"
+        return IndexAway(f"No node of the index did what it was asked: {problem}.", f"{todo}, then try again.")
+
+    @property
+    def unreached(self) -> str:
+        """What to say of an index that can't be reached."""
+        found = next((f" ({node}: {hint})" for node, hint in self._suspected.items()), "")
+        return f"the index can't be reached{found}"
 
     @property
     def is_away(self) -> bool:
@@ -135,10 +175,11 @@ class Nodes:
         if self._outage.problem and limit_s <= ASK_S:
             limit_s = _AGAIN_S
         if self._outage.hinders(limit_s):
-            raise _away(self._outage.problem)
+            raise self._away(self._outage.problem)
         return time.monotonic() + limit_s
 
     def _avoid(self, node: str) -> None:
+        self.failures += 1
         now = time.monotonic()
         until, for_s = self._avoided.get(node, (0.0, 0.0))
         if now >= until:  # several calls may have been waiting for it
@@ -147,9 +188,41 @@ class Nodes:
 
     def _order(self) -> list[str]:
         """All nodes, in turn; those that failed lately last."""
-        turn, now = next(self._turn) % len(self._addresses), time.monotonic()
-        nodes = self._addresses[turn:] + self._addresses[:turn]
-        return sorted(nodes, key=lambda node: now < self._avoided.get(node, (0.0, 0.0))[0])
+        turn, now = next(self._turn) % len(self.addresses), time.monotonic()
+        nodes = self.addresses[turn:] + self.addresses[:turn]
+        if len(nodes) > 1 and self._pulse is None:
+            self._watch()
+        return sorted(
+            nodes, key=lambda node: now < max(self._avoided.get(node, (0.0, 0.0))[0], self._hung.get(node, 0.0))
+        )
+
+    def _watch(self) -> None:
+        with self._mutex:
+            if self._pulse is None and not self._closing.is_set():
+                self._pulse = threading.Thread(target=self._beat, name="refdesk-pulse", daemon=True)
+                self._pulse.start()
+
+    def _beat(self) -> None:
+        """Asks every node now and then whether it goes on.
+
+        One that hung and goes on answers what was true before, until it has heard from the others: for 2.6 s, of three
+        times when it was watched.  They leave it out after ten seconds, so it is seen before that.
+        """
+        import grpc
+        from qdrant_client import grpc as messages
+
+        while not self._closing.wait(_BEAT_S):
+            for node in self.addresses:
+                try:
+                    ask, _ = self._attempt(node, "Qdrant", "HealthCheck", 0.0, is_last=True)
+                    ask(messages.HealthCheckRequest(), timeout=_BEAT_S, metadata=self._metadata)
+                    if self._hung.get(node) == math.inf:
+                        self._hung[node] = time.monotonic() + _LATE_S
+                except grpc.RpcError:
+                    self.failures += self._hung.get(node) != math.inf
+                    self._hung[node] = math.inf
+                except ValueError:  # the channel was closed
+                    return
 
     def _attempt(self, node: str, service: str, method: str, ends: float, *, is_last: bool) -> tuple[Any, float]:
         """The method at a node, and how long it may take."""
@@ -189,21 +262,20 @@ class Nodes:
             return self._channels[node]
 
     def close(self) -> None:
+        self._closing.set()
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
         self._methods.clear()
 
 
-def _away(problem: str) -> IndexAway:
-    return IndexAway(
-        f"No node of the index did what it was asked: {problem}.", "Check that Qdrant runs, then try again."
-    )
-
-
 def _read(file: str) -> bytes:
     try:
-        return Path(file).expanduser().read_bytes()
+        path = Path(file).expanduser()
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+        return path.read_bytes()
+    except ssl.SSLError as error:
+        raise SettingsError(f"index_ca names {file}, which has no certificate in PEM form.", "Correct it.") from error
     except OSError as error:
         raise SettingsError(f"index_ca names {file}, which can't be read: {error.strerror}.", "Correct it.") from error
 

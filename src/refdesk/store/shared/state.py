@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,12 +16,14 @@ from refdesk.store.words.index import VERSION as ANALYSED
 # In meta; each apart from the first, which older servers read: which index has no graphs yet, which one is searched
 # until another is whole, and which one is to be made anew.
 _KEY, BARE, _BEFORE, _UNSOUND = "index", "index without graphs", "index before", "index to be made anew"
+_HEAD = "index head"
 _LOOK = f"""
 SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = '{_KEY}'),
        (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1),
        (SELECT value FROM meta WHERE key = '{BARE}'), (SELECT value FROM meta WHERE key = '{_BEFORE}'),
        (SELECT value FROM meta WHERE key = '{_UNSOUND}')
 """  # noqa: S608 - constants
+_COUNTED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +103,14 @@ class Counts:
 
     def __init__(self) -> None:
         self.too_many_until = 0.0  # to be searched without the index
-        self._last: tuple[Searched | None, dict[tuple[Any, ...], int]] = (None, {})
+        self._last: tuple[Searched | None, float, dict[tuple[Any, ...], int]] = (None, 0.0, {})
 
     def of(self, searched: Searched) -> dict[tuple[Any, ...], int]:
-        """The counts that hold for this state."""
-        known_at, known = self._last
-        if searched != known_at or len(known) > 100_000:
+        """The counts that hold for this state; not for long, since a node may lack what others have."""
+        known_at, began, known = self._last
+        if searched != known_at or len(known) > 100_000 or time.monotonic() > began + _COUNTED_S:
             known = {}
-            self._last = searched, known
+            self._last = searched, time.monotonic(), known
         return known
 
 
@@ -136,9 +139,17 @@ def state_of(db: Connection) -> State | None:
     return _read(meta(db, _KEY))
 
 
-def save(db: Connection, state: State) -> None:
-    """Keeps it in the record."""
+def save(db: Connection, state: State, head: int = -1) -> None:
+    """Keeps it in the record, with the commit that the index names, if it names a new one."""
     put_meta(db, _KEY, json.dumps(asdict(state)))
+    if head >= 0:
+        put_meta(db, _HEAD, f"{state.name} {head}")
+
+
+def head_of(db: Connection, state: State) -> int:
+    """The commit that the index named when it was saved last; -1 if that is not known."""
+    name, _, seq = (meta(db, _HEAD) or "").partition(" ")
+    return int(seq) if name == state.name else -1
 
 
 def save_before(db: Connection, state: State | None) -> None:

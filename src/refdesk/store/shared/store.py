@@ -34,12 +34,14 @@ _log = logging.getLogger(__name__)
 
 _MANY_LOOSE = 500  # vectors that may be unused, after which they are looked at outside of a stretch
 _LOOSE_PAGE = 5_000  # of them, between which others may write
+_MOST_LOOSE = 500_000  # remembered while others write; doctor drops the rest
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
 _LONG_S, _TIMES = 5.0, 10  # at the end of a stretch of more seconds, so many times as long as it took
 _TRIES, _AGAIN_S = 5, 2.0  # then: nodes that are busy with so much may take too long for a request
 _METADATA = "metadata"  # in meta: the text of metadata.json
 _COUNT_S = 15.0  # all passages of a large collection are read to count them
 _JUST_S = 1.0  # a search takes less, also on a busy machine
+_SHORTLY_S = 1.0  # for the write lock, where nothing is lost without it
 
 
 class _Own(threading.local):
@@ -65,11 +67,19 @@ class SharedStore(RecordAccess):
         self._own = _Own()
         self._loose: set[int] = set()  # vectors that may be unused
         self._mutex = threading.Lock()
-        self._seen = (-1, 0.0)  # the commit of the last view, and when it was made
+        self._seen = (-1, 0.0)  # the last commit that a view or a write has seen, and when
+        self._postgres.on_break = self._forget
         self._beside = beside  # the folder for what belongs to this machine
         if beside is not None:
             beside.prepare()
             self._fetch_metadata()
+
+    def _forget(self) -> None:
+        """Drops what is known of the last commit: the record may have gone back, and come to another of that number."""
+        self._scopes, self._owners, self._counts = Scopes(), reads.Owners(), Counts()
+        self._known = -1, ()
+        self._seen = -1, 0.0
+        self._follower.sending.forget()
 
     def reading(self) -> AbstractContextManager[Connection]:
         return self._postgres.reading()
@@ -96,6 +106,7 @@ class SharedStore(RecordAccess):
             db.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) + 1 FROM {table}))")  # noqa: S608
         if self._beside is not None and self._beside.metadata.exists():
             contents.put_meta(db, _METADATA, self._beside.metadata.read_text(encoding="utf-8"))
+        self._postgres.keep_others_from_following(db)  # who would make an index without what is copied
         condemn(db)
         assert isinstance(db, Translating)
         db.execute("ANALYZE")  # without it Postgres reads all of these tables for each page of documents
@@ -109,17 +120,23 @@ class SharedStore(RecordAccess):
                 batch = make(db)
                 change = batches.apply(db, batch, self.chunk_ids(db))
                 means.put(db, [write.document.id for write in batch.writes])
-            self._follower.hint({change.text_keys[one]: terms for one, terms in change.terms.items()})
-            self._seen = (-1, 0.0)
-        self._loosen(change)
+            self._follower.sending.hint({change.text_keys[one]: terms for one, terms in change.terms.items()})
+        self._saw(change.seq)
         self._follow(change.seq)
+        self._loosen(change)
 
     def remove_collection(self, name: str) -> int:
         with self.writing(), self.transaction() as db:
             removed, change = batches.remove_collection(db, name)
-        self._loosen(change, is_much=True)
+        self._saw(change.seq)
         self._follow(change.seq)
+        self._loosen(change, is_much=True)
         return removed
+
+    def _saw(self, seq: int) -> None:
+        """Notes a commit that has just been seen; another thread may have seen a later one."""
+        with self._mutex:
+            self._seen = max(self._seen, (seq, time.monotonic()))
 
     def _loosen(self, change: batches.Change, *, is_much: bool = False) -> None:
         """Notes vectors that may be unused now; a stretch may use them again, and drops the rest at its end."""
@@ -129,12 +146,17 @@ class SharedStore(RecordAccess):
             self._drop_loose_vectors()
 
     def _drop_loose_vectors(self) -> None:
+        """While others write it is left to a later call: nobody waits for it."""
         with self._mutex:
             loose, self._loose = sorted(self._loose), set()
         try:
-            for start in range(0, len(loose), _LOOSE_PAGE):
-                with self.writing(), self._postgres.transaction(logged=False) as db:
-                    contents.drop_loose_vectors(db, loose[start : start + _LOOSE_PAGE])
+            while loose:
+                with self._postgres.writing(_SHORTLY_S), self._postgres.transaction(logged=False) as db:
+                    contents.drop_loose_vectors(db, loose[:_LOOSE_PAGE])
+                del loose[:_LOOSE_PAGE]
+        except LibraryBusy:
+            with self._mutex:
+                self._loose.update(loose[:_MOST_LOOSE])
         except StoreError as error:
             _log.warning("vectors that no passage uses are left to doctor: %s", error)
 
@@ -212,17 +234,19 @@ class SharedStore(RecordAccess):
         with self._postgres.reading() as db:
             seen, is_waited_for = self._follower.look(db)
             scope = self._scopes.resolve(db, seen.seq, filters)
-        self._seen = seen.seq, time.monotonic()
-        searched, behind = None, 0
+        self._saw(seen.seq)
+        searched, behind, away = None, 0, ""
         try:
             searched, behind = self._follower.at(seen, is_waited_for)
         except IndexAway as error:
             _log.warning("%s", error)
             self._follower.wake()
+            away = self._nodes.unreached
         if searched is None:
             metrics.count("refdesk_index_away_total")
+            away = away or self._follower.why_none(is_later=seen.is_later)
         return SharedView(
-            self._postgres, self._nodes, self._follower, self._counts, seen.seq, scope, searched, seen.is_later, behind,
+            self._postgres, self._nodes, self._follower, self._counts, seen.seq, scope, searched, away, behind,
             began,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from refdesk.model import EVERYTHING, Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
-from refdesk.store.shared import home, means, points
+from refdesk.store.shared import means, points
 from refdesk.store.shared.database import Postgres, TooSlow
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import ASK_S, IndexAway, IndexMissing, Nodes
@@ -23,6 +23,7 @@ from refdesk.store.shared.state import Counts, Searched
 from refdesk.store.vectors.index import unpack
 from refdesk.store.words import scan as literal
 from refdesk.store.words.query import PRESENT, SEPARATOR, telling
+from refdesk.system import metrics
 from refdesk.text.analyse import terms as terms_of
 
 if TYPE_CHECKING:
@@ -56,15 +57,14 @@ class SharedView:
 
     def __init__(
         self, postgres: Postgres, nodes: Nodes, follower: Follower, counts: Counts, seq: int, scope: Scope,
-        state: Searched | None, is_later: bool, behind: int, began: float,
+        state: Searched | None, away: str, behind: int, began: float,
     ) -> None:  # fmt: skip
         self._postgres = postgres
         self._nodes = nodes
         self._follower = follower
         self._scope = scope
-        self._is_later = is_later
-        self._state = state  # None while the index is away
-        self._counts = counts
+        self._away = away  # why no index is searched
+        self._state, self._counts = state, counts  # None while the index is away
         self._known = counts.of(state) if state is not None else {}
         self._behind = behind
         self._began = began
@@ -73,10 +73,6 @@ class SharedView:
         self._origins: dict[int, Origin] = {}  # that were read so far
         self.sequence = seq
         self.has_unembedded = scope.has_unembedded
-
-    @property
-    def _away(self) -> str:
-        return home.why_away(self._follower.elsewhere, is_later=self._is_later)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -92,15 +88,17 @@ class SharedView:
             try:
                 return ask(state)
             except IndexMissing as error:
-                self._state = self._follower.searched(self._began)  # another may have taken its place meanwhile
-                if self._state is not None and self._state.name == state.name:
+                other = self._follower.searched(self._began)  # which may have taken its place meanwhile
+                if other is not None and other.name != state.name:
+                    self._state, self._known = other, self._counts.of(other)
+                    continue
+                if other is not None:
                     _log.warning("%s", error)
                     self._follower.report_missing(state.name)
-                    self._state = None
-                self._known = self._counts.of(self._state) if self._state is not None else {}
+                self._lose(self._follower.why_none(is_later=False))
             except IndexAway as error:
                 _log.warning("%s", error)
-                self._state = None
+                self._lose(self._nodes.unreached)
         if self._scan is None:
             self._scan = SharedScan(self._postgres, self._scope, self._began)
         try:
@@ -110,6 +108,10 @@ class SharedView:
             self._counts.too_many_until = time.monotonic() + _TOO_MANY_S
         problem = f"T{self._away[1:]}, and the library has too many passages to search them without it."
         raise StoreError(problem, "Check that Qdrant runs, and all servers' versions, then try again.")
+
+    def _lose(self, why: str) -> None:
+        metrics.count("refdesk_index_away_total", self._state is not None)
+        self._state, self._known, self._away = None, {}, why
 
     def _left(self) -> float:
         """How long a request to the index may take."""
