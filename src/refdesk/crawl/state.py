@@ -6,8 +6,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -114,16 +114,25 @@ class CrawlState:
         self._crawls = CrawlFile(crawls, durability) if isinstance(crawls, Path) else crawls
         self._collection = collection
         self._round = 0
+        self._transaction = self._crawls.transaction
         self.close = self._crawls.close
-        self.lock = self._crawls.lock
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Held by the one crawl of a collection; once another has it, this one can do no more."""
+        with self._crawls.lock(name) as self._transaction:
+            try:
+                yield
+            finally:
+                self._transaction = self._crawls.transaction
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        with self._crawls.transaction() as db:
+        with self._transaction() as db:
             return db.execute(query, values).fetchall()
 
     def _write(self, *statements: tuple[str, Iterable[tuple[Any, ...]]]) -> None:
         """Runs each statement for all of its rows, in one transaction."""
-        with self._crawls.transaction() as db:
+        with self._transaction() as db:
             for query, rows in statements:
                 db.executemany(query, rows)
 
@@ -296,7 +305,7 @@ class CrawlState:
         there = "FROM pages JOIN bodies USING (collection, url) WHERE collection = ?"
         oldest = f"SELECT url, length(data) {there} AND state = ? ORDER BY asked_at, url LIMIT ?"
         found: list[Body] = []
-        with self._crawls.transaction() as db:
+        with self._transaction() as db:
             for url, size in db.execute(oldest, (self._collection, state, limit)).fetchall():
                 most_bytes -= size
                 if found and most_bytes < 0:

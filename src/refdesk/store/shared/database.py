@@ -361,6 +361,19 @@ class Postgres:
             while True:
                 self._idle.get_nowait().raw.close()
 
+    @contextmanager
+    def apart(self, db: Translating | None) -> Iterator[Translating]:
+        """A connection that is kept beside the others, with a writer's time: this one, or a new one if it was lost."""
+        with self._explained():
+            if db is not None:
+                with contextlib.suppress(self._psycopg.Error):
+                    db.raw.execute("SELECT 1")
+            if db is None or db.raw.closed:
+                db = connect(self._address, self.schema)
+                db.execute(f"SELECT set_config('statement_timeout', '{_WRITE_MS}', false)" + _ending(db, _STOPPED_S))
+            with db.waiting(_WRITE_MS / 1000):
+                yield db
+
 
 def _ending(db: Translating, after_s: int) -> str:
     """Has a session end that asks nothing for so long, where Postgres can do so."""
