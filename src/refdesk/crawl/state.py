@@ -149,31 +149,31 @@ class CrawlState:
         self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in TABLES))  # noqa: S608 - constants
 
     def begin_round(self, start: str) -> bool:
-        """Resumes an unfinished round or starts a new one; returns whether it resumed."""
-        found = self._rows("SELECT round, unfinished FROM crawls WHERE collection = ?", self._collection)
-        number, unfinished = found[0] if found else (0, 0)
-        self._round = number if unfinished else number + 1
-        self._run(
-            "INSERT INTO crawls (collection, start, round, unfinished) VALUES (?, ?, ?, 1)"
-            " ON CONFLICT (collection) DO UPDATE SET start = excluded.start, round = excluded.round, unfinished = 1",
-            self._collection,
-            start,
-            self._round,
-        )
-        if unfinished:
-            again = "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
-            self._run(again, self._collection)
-            return True
-        own = [(self._collection,)]
-        anew = (
-            "UPDATE pages SET round = ?, late = CASE WHEN state IN ('alias', 'duplicate') THEN 1 ELSE late END,"
-            " state = 'queued', hops = 0, status = 0, reason = '', target = '' WHERE collection = ?"
-        )
-        self._write(
-            ("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", own),
-            (anew, [(self._round, self._collection)]),
-            ("DELETE FROM bodies WHERE collection = ?", own),
-        )
+        """Resumes an unfinished round or starts a new one, or neither if it fails; returns whether it resumed."""
+        own = (self._collection,)
+        with self._transaction() as db:
+            query = "SELECT round, unfinished FROM crawls WHERE collection = ?"
+            number, unfinished = db.execute(query, own).fetchone() or (0, 0)
+            self._round = number if unfinished else number + 1
+            db.execute(
+                "INSERT INTO crawls (collection, start, round, unfinished) VALUES (?, ?, ?, 1)"
+                " ON CONFLICT (collection) DO UPDATE SET start = excluded.start, round = excluded.round,"
+                " unfinished = 1",
+                (self._collection, start, self._round),
+            )
+            if unfinished:
+                again = (
+                    "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
+                )
+                db.execute(again, own)
+                return True
+            db.execute("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", own)
+            db.execute(
+                "UPDATE pages SET round = ?, late = CASE WHEN state IN ('alias', 'duplicate') THEN 1 ELSE late END,"
+                " state = 'queued', hops = 0, status = 0, reason = '', target = '' WHERE collection = ?",
+                (self._round, self._collection),
+            )
+            db.execute("DELETE FROM bodies WHERE collection = ?", own)
         return False
 
     def finish_round(self) -> None:
