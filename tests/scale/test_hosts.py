@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,79 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used() -> None:
                     store.sequence()
                 store.apply(batch(write("b", ["alpha"], vectors=False)))
                 assert len(store.view().lexical(["alpha"], 5)) == 2
+        finally:
+            standby.stop()
+
+
+def _named(place: str, hosts: Sequence[int], folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The part of an address that has servers of these ports named there."""
+    service = folder / "services"
+    service.write_text("[kb]\nuser=refdesk\ndbname=postgres\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(service))
+    names, ports = ",".join("127.0.0.1" for _ in hosts), ",".join(map(str, hosts))
+    if place == "service":
+        service.write_text(f"{service.read_text()}host={names}\nport={ports}\n")
+    elif place == "variables":
+        monkeypatch.setenv("PGHOST", names)
+        monkeypatch.setenv("PGPORT", ports)
+    else:
+        return f"/postgres?user=refdesk&hostaddr={names}&port={ports}&"
+    return "/?service=kb&"
+
+
+@pytest.mark.parametrize("place", ["service", "variables", "parameters"])
+def test_wherever_hosts_are_named_the_one_that_takes_writes_is_used(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres, nodes = servers.for_tests()
+    named = servers.address(postgres, nodes, shards="1", replicas="1", schema=f"writes_{place}")
+    standby = postgres.standby(postgres._folder.parent / f"standby_{place}")
+    try:
+        # A service file's host that hangs would have all of the time, if the next one were not known.
+        with socket.create_server(("127.0.0.1", 0)) as hanging:
+            for first in (standby.port, hanging.getsockname()[1]):
+                both = _named(place, (first, postgres.port), tmp_path, monkeypatch)
+                with closing(SharedStore(f"postgres://{both}{named.partition('?')[2]}")) as store:
+                    store.put_collection(collection())
+    finally:
+        standby.stop()
+
+
+@pytest.mark.parametrize(
+    ("address", "variable", "meant"),
+    [
+        ("postgresql://h/db", "", "read-write"),
+        ("postgresql://h/db?target_session_attrs=any", "", "any"),
+        ("postgresql://h/db", "any", "any"),
+        ("postgresql:///db?service=chosen", "", "prefer-standby"),
+        ("postgresql:///db?service=chosen&target_session_attrs=primary", "", "primary"),
+    ],
+)
+def test_a_choice_of_the_server_is_kept(
+    address: str, variable: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "services").write_text("[chosen]\nhost=h\ntarget_session_attrs=prefer-standby\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    if variable:
+        monkeypatch.setenv("PGTARGETSESSIONATTRS", variable)
+    assert dialect._servers(address) == {"host": "h", "port": "5432", "target_session_attrs": meant}
+
+
+def test_a_lone_standby_is_refused_until_it_is_promoted() -> None:
+    with servers.running(1, in_memory=True) as (postgres, nodes):
+        with closing(SharedStore(servers.address(postgres, nodes, shards="1", replicas="1"))) as store:
+            store.put_collection(collection())
+        standby = postgres.standby(postgres._folder.parent / "standby")
+        lone = servers.address(standby, nodes, shards="1", replicas="1")
+        try:
+            for more in ("", "&target_session_attrs=primary"):
+                with pytest.raises(RecordAway, match=r"takes no writes: .*\. If it is a standby, promote it, or name"):
+                    SharedStore(lone + more)
+            with psycopg.connect(standby.address, autocommit=True) as db:
+                db.execute("SELECT pg_promote()")
+            with closing(SharedStore(lone)) as store:
+                store.apply(batch(write("a", ["alpha"], vectors=False)))
+                assert len(store.view().lexical(["alpha"], 5)) == 1
         finally:
             standby.stop()
 

@@ -6,8 +6,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -114,16 +114,25 @@ class CrawlState:
         self._crawls = CrawlFile(crawls, durability) if isinstance(crawls, Path) else crawls
         self._collection = collection
         self._round = 0
+        self._transaction = self._crawls.transaction
         self.close = self._crawls.close
-        self.lock = self._crawls.lock
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Held by the one crawl of a collection; once another has it, this one can do no more."""
+        with self._crawls.lock(name) as self._transaction:
+            try:
+                yield
+            finally:
+                self._transaction = self._crawls.transaction
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        with self._crawls.transaction() as db:
+        with self._transaction() as db:
             return db.execute(query, values).fetchall()
 
     def _write(self, *statements: tuple[str, Iterable[tuple[Any, ...]]]) -> None:
         """Runs each statement for all of its rows, in one transaction."""
-        with self._crawls.transaction() as db:
+        with self._transaction() as db:
             for query, rows in statements:
                 db.executemany(query, rows)
 
@@ -140,31 +149,31 @@ class CrawlState:
         self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in TABLES))  # noqa: S608 - constants
 
     def begin_round(self, start: str) -> bool:
-        """Resumes an unfinished round or starts a new one; returns whether it resumed."""
-        found = self._rows("SELECT round, unfinished FROM crawls WHERE collection = ?", self._collection)
-        number, unfinished = found[0] if found else (0, 0)
-        self._round = number if unfinished else number + 1
-        self._run(
-            "INSERT INTO crawls (collection, start, round, unfinished) VALUES (?, ?, ?, 1)"
-            " ON CONFLICT (collection) DO UPDATE SET start = excluded.start, round = excluded.round, unfinished = 1",
-            self._collection,
-            start,
-            self._round,
-        )
-        if unfinished:
-            again = "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
-            self._run(again, self._collection)
-            return True
-        own = [(self._collection,)]
-        anew = (
-            "UPDATE pages SET round = ?, late = CASE WHEN state IN ('alias', 'duplicate') THEN 1 ELSE late END,"
-            " state = 'queued', hops = 0, status = 0, reason = '', target = '' WHERE collection = ?"
-        )
-        self._write(
-            ("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", own),
-            (anew, [(self._round, self._collection)]),
-            ("DELETE FROM bodies WHERE collection = ?", own),
-        )
+        """Resumes an unfinished round or starts a new one, or neither if it fails; returns whether it resumed."""
+        own = (self._collection,)
+        with self._transaction() as db:
+            query = "SELECT round, unfinished FROM crawls WHERE collection = ?"
+            number, unfinished = db.execute(query, own).fetchone() or (0, 0)
+            self._round = number if unfinished else number + 1
+            db.execute(
+                "INSERT INTO crawls (collection, start, round, unfinished) VALUES (?, ?, ?, 1)"
+                " ON CONFLICT (collection) DO UPDATE SET start = excluded.start, round = excluded.round,"
+                " unfinished = 1",
+                (self._collection, start, self._round),
+            )
+            if unfinished:
+                again = (
+                    "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
+                )
+                db.execute(again, own)
+                return True
+            db.execute("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", own)
+            db.execute(
+                "UPDATE pages SET round = ?, late = CASE WHEN state IN ('alias', 'duplicate') THEN 1 ELSE late END,"
+                " state = 'queued', hops = 0, status = 0, reason = '', target = '' WHERE collection = ?",
+                (self._round, self._collection),
+            )
+            db.execute("DELETE FROM bodies WHERE collection = ?", own)
         return False
 
     def finish_round(self) -> None:
@@ -296,7 +305,7 @@ class CrawlState:
         there = "FROM pages JOIN bodies USING (collection, url) WHERE collection = ?"
         oldest = f"SELECT url, length(data) {there} AND state = ? ORDER BY asked_at, url LIMIT ?"
         found: list[Body] = []
-        with self._crawls.transaction() as db:
+        with self._transaction() as db:
             for url, size in db.execute(oldest, (self._collection, state, limit)).fetchall():
                 most_bytes -= size
                 if found and most_bytes < 0:

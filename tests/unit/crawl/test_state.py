@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,8 @@ from refdesk.crawl.site import Frontier, Robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import LibraryBusy, LibraryTooNew
 from refdesk.store.record.crawls import Crawls
+from refdesk.store.record.schema import Connection, Cursor
+from refdesk.store.shared.database import TooSlow
 from refdesk.store.shared.store import SharedStore
 from tests.scale import servers
 
@@ -94,6 +97,46 @@ def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
     assert sorted(names(frontier(fresh))) == ["a", "b", "c", "d"]
     assert fresh.bodies("fetched", 10) == []
     assert {one.url: one.etag for one in fresh.queued()}[ROOT + "a"] == '"tag"'
+
+
+def test_a_round_has_begun_or_has_not(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = opened()
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + "a"], 1)
+    state.finish_pages([(ROOT + "a", "stored", "")])
+    state.finish_round()
+    begun = state._transaction
+
+    @contextmanager
+    def failing() -> Iterator[Connection]:
+        with begun() as db:
+            yield Failing(db)
+
+    monkeypatch.setattr(state, "_transaction", failing)
+    with pytest.raises(TooSlow):
+        state.begin_round(ROOT)
+    monkeypatch.undo()
+    assert state.begin_round(ROOT) is False
+    assert state.states() == {ROOT + "a": "queued"}
+
+
+class Failing:
+    """A connection on which whatever changes all pages of a site takes too long."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    def _refuse(self, sql: str) -> None:
+        if sql.startswith("UPDATE pages"):
+            raise TooSlow("Postgres took too long to answer.")
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
+        self._refuse(sql)
+        return self._db.execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor:
+        self._refuse(sql)
+        return self._db.executemany(sql, parameters)
 
 
 def test_duplicates_come_after_others_in_the_next_round(opened: Open) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -45,13 +45,15 @@ TABLES = {
     "bodies": "collection, url, data",
 }
 
+Transaction = Callable[[], AbstractContextManager[Connection]]
+
 
 class Crawls(Protocol):
     """The tables, usable from several threads."""
 
     def transaction(self) -> AbstractContextManager[Connection]: ...
-    def lock(self, collection: str) -> AbstractContextManager[None]:
-        """Held by the one crawl of a collection; raises LibraryBusy."""
+    def lock(self, collection: str) -> AbstractContextManager[Transaction]:
+        """Held by the one crawl of a collection, whose transactions need it; raises LibraryBusy, as they do."""
 
     def free(self) -> None:
         """Gives the room of removed rows back, where nobody else does."""
@@ -61,6 +63,13 @@ class Crawls(Protocol):
 
 def busy(collection: str) -> LibraryBusy:
     return LibraryBusy(f"Another crawl of {collection} is running.", "Wait for it, or stop it.")
+
+
+def taken_over(collection: str) -> LibraryBusy:
+    return LibraryBusy(
+        f"Another crawl of {collection} has taken over: this one was stopped, or Postgres was, and its lock was lost.",
+        "Wait for the other one; or stop it, and crawl again.",
+    )
 
 
 class CrawlFile:
@@ -86,7 +95,7 @@ class CrawlFile:
             yield self._db
 
     @contextmanager
-    def lock(self, collection: str) -> Iterator[None]:
+    def lock(self, collection: str) -> Iterator[Transaction]:
         from filelock import FileLock, Timeout
 
         lock = FileLock(self._library.crawl_lock(collection), timeout=0, thread_local=False, mode=0o600)
@@ -95,7 +104,7 @@ class CrawlFile:
         except Timeout as error:
             raise busy(collection) from error
         try:
-            yield
+            yield self.transaction
         finally:
             lock.release()
 

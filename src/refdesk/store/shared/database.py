@@ -9,7 +9,6 @@ import contextlib
 import logging
 import math
 import queue
-import re
 import secrets
 import threading
 import time
@@ -21,7 +20,7 @@ from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared.address import without_password
-from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
+from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, first_line, own_name, refusal
 from refdesk.system.wanted import Outage
 
 _log = logging.getLogger(__name__)
@@ -38,14 +37,6 @@ _WRITE_MS = 120_000  # time limit of a statement
 _STOPPED_S = 600
 _ENDS_IDLE = 140_000  # the version of Postgres that can do so
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
-_CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
-# Of what a server says: one that starts, is full or is being stopped is away.
-_REFUSED = re.compile(r"FATAL: +(.*(?:auth\w+ failed|does not exist|no pg_hba|denied|not permitted|client cert).*)")
-# What libpq says before it tries to connect is of its settings, unless the system refuses a socket or a name.
-_WRONG = re.compile(
-    r"(?:connection is bad: (?!connection to server|could not (?!match|parse)|out of memory|no error)"
-    r"|(?=could not match))(.*)"
-)
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
@@ -220,17 +211,9 @@ class Postgres:
                 "The library's tables can't be changed while a backup or a copy of it is made.", "Try again afterwards."
             ) from error
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            first = _CONNECTING.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
-            first = without_password(first, self._address)
-            if wrong := _WRONG.match(first):
-                raise SettingsError(
-                    f"A setting of the connection to Postgres is wrong: {wrong[1]}.",
-                    "Correct it in the library's address, the service file or the PG… variable that has it.",
-                ) from error
-            if refused := _REFUSED.match(first):
-                raise StoreError(
-                    f"Postgres refused the connection: {refused[1]}.", "Correct the library's address or the password."
-                ) from error
+            first = first_line(error, self._address)
+            if refused := refusal(first):
+                raise refused from error
             if isinstance(error, self._psycopg.errors.ConnectionTimeout):
                 self._outage.begins(first)
             raise _away(first) from error
@@ -408,6 +391,19 @@ class Postgres:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()
+
+    @contextmanager
+    def apart(self, db: Translating | None) -> Iterator[Translating]:
+        """A connection that is kept beside the others, with a writer's time: this one, or a new one if it was lost."""
+        with self._explained():
+            if db is not None:
+                with contextlib.suppress(self._psycopg.Error):
+                    db.raw.execute("SELECT 1")
+            if db is None or db.raw.closed:
+                db = connect(self._address, self.schema)
+                db.execute(f"SELECT set_config('statement_timeout', '{_WRITE_MS}', false)" + _ending(db, _STOPPED_S))
+            with db.waiting(_WRITE_MS / 1000):
+                yield db
 
 
 def _ending(db: Translating, after_s: int) -> str:
