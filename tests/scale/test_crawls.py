@@ -75,6 +75,7 @@ def test_a_crawl_writes_no_more_when_another_has_its_lock(
             elsewhere.finish_round()
         with pytest.raises(LibraryBusy, match="taken over"):  # also when that one has ended
             state.finish_round()
+        until(lambda: not _is_busy(elsewhere))
         assert not _is_busy(elsewhere)
     assert state.counts() == {}
 
@@ -109,6 +110,7 @@ def test_a_crawl_that_was_stopped_loses_its_lock(
     with state.lock("site"):
         state.begin_round(ROOT)
         monkeypatch.undo()
+        until(lambda: not _is_busy(elsewhere))
         until(lambda: not _is_busy(elsewhere))
         assert not _is_busy(elsewhere)
         with pytest.raises(LibraryBusy, match="taken over"):

@@ -37,12 +37,18 @@ _PLANNING = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "
 _PROBING = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 4}
 _CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
 # Of what a server says: one that starts, is full or is being stopped is away.
-_REFUSED = re.compile(r"FATAL: +(.*(?:auth\w+ failed|does not exist|no pg_hba|denied|not permitted|client cert).*)")
+_REFUSED = re.compile(
+    r"FATAL: +(.*(?:auth\w+ failed|does not exist|no pg_hba|denied|not permitted|client cert).*)"
+    r"|((?:fe_sendauth: no password|SSL error: (?!unexpected eof)|root certificate file |server certificate for "
+    r"|server does not support SSL).*)"
+)
+_TOO_OLD = "unrecognized configuration parameter"
 # What libpq says before it tries to connect is of its settings, unless the system refuses a socket or a name.
 _WRONG = re.compile(
     r"(?:connection is bad: (?!connection to server|could not (?!match|parse)|out of memory|no error)"
     r"|(?=could not match))(.*)"
 )
+_KNOWS_PRIMARY = 140_000  # the version of libpq that tells standbys from the rest
 _UNWRITABLE = ("session is read-only", "server is in hot standby mode")  # of a server that was asked to take writes
 _DEFINES = re.compile(r"^\s*(CREATE|ALTER) ", re.MULTILINE)
 _TYPES = (
@@ -174,7 +180,9 @@ def _servers(address: str) -> dict[str, Any]:
     wanted = "target_session_attrs"
     is_chosen = wanted in conninfo_to_dict(address) or "PGTARGETSESSIONATTRS" in os.environ
     if not is_chosen and found.get(wanted, "any") == "any":  # which libpq takes if there is no choice
-        found[wanted] = "read-write"
+        are_several = "," in found.get("hostaddr", found.get("host", ""))
+        # A lone one that takes no writes for now, such as one whose disk is full, is still read.
+        found[wanted] = "primary" if pq.version() >= _KNOWS_PRIMARY and not are_several else "read-write"
     return {name: found[name] for name in ("host", "hostaddr", "port", wanted) if name in found}
 
 
@@ -191,9 +199,12 @@ def refusal(said: str) -> RefdeskError | None:
             f"A setting of the connection to Postgres is wrong: {wrong[1]}.",
             "Correct it in the library's address, the service file or the PG… variable that has it.",
         )
+    if _TOO_OLD in said:
+        return SettingsError("This Postgres is too old.", "Use 12 or a later one.")
     if refused := _REFUSED.match(said):
         return StoreError(
-            f"Postgres refused the connection: {refused[1]}.", "Correct the library's address or the password."
+            f"Postgres refused the connection: {refused[1] or refused[2]}.",
+            "Correct the library's address or the password.",
         )
     if said in _UNWRITABLE:
         return RecordAway(
