@@ -73,7 +73,12 @@ class ServerOptions:
 
 correlation: ContextVar[str | None] = ContextVar("refdesk_correlation_id", default=None)
 
-_NEVER_EXTRA = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
+_NEVER_EXTRA = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",
+}
 
 
 class JsonFormatter(logging.Formatter):

@@ -13,7 +13,7 @@ from refdesk.settings import address_parts, endpoints
 
 Quantisation = Literal["none", "int8", "binary"]
 _EXAMPLE = "Write it as postgres://user@host/database?index=qdrant://host:6334,host:6334."
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_NAME = re.compile(r"(?!pg_)[a-z][a-z0-9_]{0,39}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,3}")
 _PORT = 6334
 _SHARDS = 6
@@ -52,7 +52,8 @@ def parse(address: str) -> Address:
         raise SettingsError("The address of the library names no index.", _EXAMPLE)
     if not _NAME.fullmatch(own.get("schema", "refdesk")):
         raise SettingsError(
-            f"{own['schema']!r} can't name a schema.", "Use lower-case letters, digits and underscores."
+            f"{own['schema']!r} can't name a schema.",
+            "Use up to 40 lower-case letters, digits and underscores, not pg_ first.",
         )
     if own.get("quantisation", "none") not in get_args(Quantisation):
         raise SettingsError(f"There is no quantisation {own['quantisation']!r}.", "Take none, int8 or binary.")

@@ -51,6 +51,7 @@ _HINTS = {
     "WRONG_VERSION_NUMBER": "it speaks no TLS, or is not Qdrant's gRPC port: see qdrant:// and the port",
     "Tls handshake failed": "TLS with it fails: see index_ca, and its certificate",
 }
+_LOOPBACK = re.compile(r"(localhost|127\.[\d.]+|\[::1\]):")
 _MAYBE_TLS = "it may speak TLS, or be not Qdrant's gRPC port: see qdrants:// and the port"
 
 
@@ -70,6 +71,8 @@ class Nodes:
         self._is_encrypted = address.is_encrypted
         self._authority = _read(address.index_ca) if address.index_ca else None
         self._metadata = (("api-key", api_key),) if api_key else ()
+        if api_key and not address.is_encrypted and not all(map(_LOOPBACK.match, address.nodes)):
+            _log.warning("Qdrant's API key is sent without encryption: qdrants:// speaks TLS")
         self._mutex = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
         self._methods: dict[tuple[str, str, str], Any] = {}
