@@ -59,9 +59,7 @@ class SharedView:
         self, postgres: Postgres, nodes: Nodes, follower: Follower, counts: Counts, seq: int, scope: Scope,
         state: Searched | None, away: str, behind: int, began: float,
     ) -> None:  # fmt: skip
-        self._postgres = postgres
-        self._nodes = nodes
-        self._follower = follower
+        self._postgres, self._nodes, self._follower = postgres, nodes, follower
         self._scope = scope
         self._away = away  # why no index is searched
         self._state, self._counts = state, counts  # None while the index is away
