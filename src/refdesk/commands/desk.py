@@ -92,6 +92,21 @@ def shown(text: str) -> str:
 
 
 @contextmanager
+def interruptible(then: str) -> Iterator[Callable[[str], None]]:
+    """Says on Ctrl-C what that leaves: `then`, or what the function that it gives was told last."""
+
+    def tell(said: str) -> None:
+        nonlocal then
+        then = said
+
+    try:
+        yield tell
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(f"Interrupted. {then}", err=True)
+        sys.exit(130)
+
+
+@contextmanager
 def bar_on_stderr(what: str) -> Iterator[Tell]:
     """Shows progress: on a line that is overwritten if stderr is a terminal, else on one every few seconds."""
     from shutil import get_terminal_size
