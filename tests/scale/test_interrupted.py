@@ -1,4 +1,4 @@
-"""What is said, and what is left, when `copy`, `restore`, `backup` and `doctor` are interrupted."""
+"""What is said, and what is left, when `copy`, `restore`, `backup` and `doctor` are interrupted or told to end."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _interrupted(folder: Path, by: str, where: str, *arguments: str) -> str:
     """The last line that the command says when it is interrupted there."""
     command = [sys.executable, "-c", _PROGRAM, by, *where.split(), *arguments]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 130, done
+    assert done.returncode == {"SIGINT": 130, "SIGTERM": 143}[by], done
     assert "Traceback" not in done.stderr and "ignored" not in done.stderr, done.stderr
     assert list((folder / "temporary").iterdir()) == [] and not list(folder.glob(".*"))
     return done.stderr.splitlines()[-1]
@@ -112,24 +112,24 @@ def test_a_copy_to_servers_is_finished_by_doctor(folder: Path, address: str) -> 
 
 def test_an_interrupted_restore_leaves_nothing(folder: Path) -> None:
     arguments = ("restore", str(folder / "kb.tar.zst"), "--library", str(folder / "restored"))
-    for by in ("SIGINT", "SIGINT"):
+    for by in ("SIGINT", "SIGTERM"):
         said = _interrupted(folder, by, _INDEXING, *arguments)
         assert said == "Interrupted. Nothing was restored: run it again."
         assert not (folder / "restored").exists()
     assert "6 chunks" in _run(*arguments)
 
 
-def test_a_restore_into_servers_that_is_interrupted_leaves_no_file(folder: Path, address: str) -> None:
+def test_a_restore_into_servers_that_is_told_to_end_leaves_no_file(folder: Path, address: str) -> None:
     arguments = ("restore", str(folder / "kb.tar.zst"), "--library", address)
     for where in ("refdesk.store.backup _take 2", _INDEXING, "refdesk.store.copying _insert 5"):
-        said = _interrupted(folder, "SIGINT", where, *arguments)
+        said = _interrupted(folder, "SIGTERM", where, *arguments)
         assert said == "Interrupted. Nothing was restored: run it again."
-    _is_finished_by(_interrupted(folder, "SIGINT", "refdesk.store.shared.points add 2", *arguments))
+    _is_finished_by(_interrupted(folder, "SIGTERM", "refdesk.store.shared.points add 2", *arguments))
 
 
-def test_a_backup_of_servers_that_is_interrupted_leaves_no_file(folder: Path, shared: str) -> None:
+def test_a_backup_of_servers_that_is_told_to_end_leaves_no_file(folder: Path, shared: str) -> None:
     target = folder / "shared.tar.zst"
-    for by, where in (("SIGINT", "refdesk.store.copying _insert 5"), ("SIGINT", "refdesk.store.backup _pack 1")):
+    for by, where in (("SIGTERM", "refdesk.store.copying _insert 5"), ("SIGINT", "refdesk.store.backup _pack 1")):
         said = _interrupted(folder, by, where, "--library", shared, "backup", str(target))
         assert said == "Interrupted. No backup was made: run it again." and not target.exists()
 
