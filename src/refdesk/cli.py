@@ -50,7 +50,7 @@ COMMANDS = {
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed; 2 wrong usage, input or setting; 3 not found in the library; 4 outside the allowed"
     " roots; 5 could not be loaded or read; 6 embedding failed; 7 the library's files failed; 8 another writer did not"
-    " finish in time; 9 a language model failed; 10 over max_memory; 130 interrupted."
+    " finish in time; 9 a language model failed; 10 over max_memory; 130 interrupted, 143 told to end."
 )
 _ATTRIBUTES = {"eval": "eval_suite"}  # commands whose name is a Python builtin
 _MEANT = word_table(

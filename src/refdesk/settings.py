@@ -15,9 +15,12 @@ from refdesk.errors import SettingsError
 _PREFIX = "REFDESK_"
 _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
+_GIVEN = ("the environment", "the command line")
 _NOT_ENCODED = re.compile(r"%(?!(?!00)[0-9A-Fa-f]{2})|[#\s]")
 _PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ENDPOINT = re.compile(r"(\[[^\[\]@]+\]|[^\[\]@:\s]*)(?::([0-9]{0,5}))?")
+_SECRETS = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
+_OPENING = re.compile("qdrant_api_key|embedder.*|skills")  # what is opened follows from these too
 _ENCODE = "Percent-encode / @ # ? % in the password, or leave it to PGPASSFILE."
 
 Durability = Literal["normal", "full"]
@@ -133,7 +136,7 @@ def load(
     cwd = Path.cwd() if cwd is None else cwd
     given = {key: value for key, value in (flags or {}).items() if value not in (None, ())}
     file, in_file = _from_file(environ, cwd)
-    layers = ((str(file), in_file), ("the environment", _from_environ(environ)), ("the command line", given))
+    layers = ((str(file), in_file), (_GIVEN[0], _from_environ(environ)), (_GIVEN[1], given))
     values = {key: value for _, layer in layers for key, value in layer.items()}
     origins = {key: name for name, layer in layers for key in layer}
     if shared := str(values.get("library", "")) if "://" in str(values.get("library", "")) else "":
@@ -152,14 +155,13 @@ def _folder_of(shared: str, *, is_flag: bool) -> Path:
     import platformdirs
 
     parts = address_parts(shared)
-    in_parameters = {"password", "sslpassword", "oauth_client_secret"} & parts.given.keys()
-    if is_flag and (parts.user_info.partition(":")[2] or in_parameters):
+    if is_flag and _without_secrets(shared) != shared:
         raise SettingsError(
             "The library's address has a password, which everybody on this machine can see in the list of processes.",
             "Set REFDESK_LIBRARY to the address instead, or leave the password to PGPASSFILE or a service file.",
         )
     hosts = ",".join(f"{host.strip('[]').lower() or None}:{port or None}" for host, port in parts.hosts)
-    named = f"{hosts}{parts.database}?{parts.query}"
+    named = f"{hosts}{parts.database}?{parts.open_query}"
     folder = Path(platformdirs.user_data_dir("refdesk", appauthor=False)) / "shared"
     return folder / hashlib.sha256(named.encode()).hexdigest()[:16]
 
@@ -174,6 +176,11 @@ class AddressParts:
     database: str  # with the slash before it
     query: str = field(repr=False)
     given: Mapping[str, str] = field(repr=False)  # its parameters, decoded
+
+    @property
+    def open_query(self) -> str:
+        """The query without its secrets."""
+        return "&".join(one for one in self.query.split("&") if one.partition("=")[0] not in _SECRETS)
 
 
 def address_parts(shared: str) -> AddressParts:
@@ -211,6 +218,42 @@ def endpoints(listed: str) -> tuple[tuple[str, str], ...]:
             f"Ports are 1 to 65535; put IPv6 in brackets. {_ENCODE}",
         )
     return tuple((one[1], one[2] or "") for one in found if one is not None)
+
+
+def _without_secrets(shared: str) -> str:
+    parts = address_parts(shared)
+    _, has_password, password = parts.user_info.partition(":")
+    server = parts.server.replace(f":{password}@", "@", 1) if has_password else parts.server
+    return f"{shared.partition('://')[0]}://{server}{parts.database}" + f"?{parts.open_query}" * ("?" in shared)
+
+
+def library_argument(settings: Settings) -> str:
+    """What `--library` takes to open the same library: its folder, or its address without passwords."""
+    return _without_secrets(settings.database) if settings.database else str(settings.library)
+
+
+def is_found(settings: Settings, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the library was found by the current folder, so that another folder may have another one."""
+    environ = os.environ if environ is None else environ
+    origin = settings.origins.get("library")
+    return origin is None or (origin not in _GIVEN and not environ.get(_PREFIX + "CONFIG"))
+
+
+def opening_variables(settings: Settings, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The variables besides the library's own without which another process opens something else, or nothing."""
+    environ = os.environ if environ is None else environ
+    given = {key for key, origin in settings.origins.items() if origin == _GIVEN[0]}
+    names = {_PREFIX + key.upper() for key in given if _OPENING.fullmatch(key)} | {_PREFIX + "CONFIG"}
+    if "library" not in settings.origins:
+        names.add("XDG_DATA_HOME")  # where the default one is
+    if settings.skills == "neo4j":
+        names.update(*(these for key, these in _VENDOR_VARIABLES.items() if key.startswith("neo4j")))
+    if settings.database:
+        names |= {name for name in environ if name.startswith("PG") and name != "PGDATA"}  # libpq's
+    found = {name for name in names if environ.get(name)}
+    if settings.database and library_argument(settings) != settings.database and "PGPASSFILE" not in found:
+        found.add("PGPASSWORD")  # in place of the address's
+    return sorted(found)
 
 
 def set_for_native(variable: str, value: str) -> None:

@@ -192,6 +192,17 @@ def test_parallel_updates_through_two_servers(start: Start) -> None:
     assert all(f"Restart the {letter * 5} gateway" in text for letter in "abcdefghijklmnopqrst")
 
 
+def test_one_conversation_through_two_servers_makes_one_skill(start: Start) -> None:
+    clients = [start(), start()]
+    conversations = [LOCKED[0], ROUTER[0], *(of_kind(one)[0] for one in ("app_crash", "promo_code", "wrong_item"))]
+    for one in conversations:
+        call = {"name": "create_skill", "arguments": {"conversation": one.transcript}}
+        asked = [(client.raw, client.raw.start("tools/call", call)) for client in clients]
+        made = [raw.finish(request)["result"]["structuredContent"] for raw, request in asked]
+        assert sorted(each["created"] for each in made) == [False, True]
+        assert made[0]["skill_id"] == made[1]["skill_id"]
+
+
 def test_with_gemini(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     with endpoint("gemini", Reply(json.dumps(DRAFT))) as asked:
         monkeypatch.setenv("GEMINI_API_KEY", "test-key-0123456789")

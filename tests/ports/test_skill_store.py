@@ -156,6 +156,23 @@ def test_a_duplicate_is_more_similar_than_the_threshold(make: Make) -> None:
     assert store.check_duplicate([0.0, 0.0]) is None
 
 
+def test_what_is_created_at_once_is_one_skill_if_it_is_the_same(make: Make) -> None:
+    stores = [make() for _ in range(4)]
+    other = stores[0].create_skill(skill("Restart the router", 0.0, 1.0, 0.0))
+
+    def create(number: int) -> Skill:
+        given = skill(f"Refund {number}", 1.0, number / 100, 0.0)
+        return stores[number % 4].create_unless_known(given)
+
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(create, range(8)))
+    assert len({one.skill_id for one in kept}) == 1
+    assert {one.skill_id for one in stores[1].list_skills()} == {kept[0].skill_id, other.skill_id}
+    further = stores[2].create_unless_known(skill("Refund", 0.8, 0.6, 0.0), threshold=0.99)
+    bare = [stores[3].create_unless_known(skill("Refund")) for _ in range(2)]  # by a process without an embedder
+    assert len({one.skill_id for one in (*kept, further, *bare)}) == 4
+
+
 def test_updates_are_partial_and_count_versions(make: Make) -> None:
     store = make()
     first = store.create_skill(skill("Refund", 1.0))

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from refdesk.cli import cli
 from refdesk.commands.install import (
     CLIENTS,
     Places,
@@ -219,3 +221,57 @@ def test_one_member_is_set(before: str, after: str) -> None:
 def test_what_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"line \d"):
         parse(text)
+
+
+ADDRESS = "postgres://desk@db/kb?index=qdrant://q1,q2&schema=team"
+
+
+def _printed(name: str, *arguments: str, flags: tuple[str, ...] = (), **environ: str) -> tuple[list[str], str]:
+    """The arguments that `install --print` would write, and what it tells besides."""
+    unset = {"REFDESK_LIBRARY": "", "REFDESK_CONFIG": "", "XDG_DATA_HOME": ""}
+    run = CliRunner().invoke(cli, [*flags, "install", name, "--print", *arguments], env={**unset, **environ})
+    assert run.exception is None, run.output
+    client = CLIENTS[name]
+    settings = tomllib.loads(run.stdout) if client.format == "toml" else parse(run.stdout)
+    given = settings[client.key]["refdesk"]["args"]
+    return given[2:] if given[:2] == ["-m", "refdesk"] else given, run.stderr
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", list(CLIENTS))
+def test_the_library_of_the_environment_is_written_without_its_password(at_home: Path, name: str) -> None:
+    secret = ADDRESS.replace("desk@", "desk:s3cret@").replace("&schema", "&sslpassword=s3cret&schema")
+    given, told = _printed(name, REFDESK_LIBRARY=secret, REFDESK_QDRANT_API_KEY="k3y", PGSSLMODE="require")
+    assert given == ["--library", ADDRESS, "serve"]
+    assert "PGPASSWORD, PGSSLMODE, REFDESK_QDRANT_API_KEY" in told and CLIENTS[name].title in told
+    assert "s3cret" not in told and "k3y" not in told
+    assert _printed(name, REFDESK_LIBRARY=ADDRESS, PGPASSFILE="p")[1].startswith("The server needs PGPASSFILE too")
+    assert _printed(name, REFDESK_LIBRARY="lib") == (["--library", str(at_home / "lib"), "serve"], "")
+    assert _printed(name, flags=("--library", ADDRESS), REFDESK_LIBRARY="lib")[0] == given
+    (at_home / "mine.toml").write_text('library = "kept"\n')
+    named = _printed(name, REFDESK_CONFIG=str(at_home / "mine.toml"))
+    assert named[0] == ["--library", str(at_home / "kept"), "serve"] and "REFDESK_CONFIG" in named[1]
+    assert _printed(name) == (["serve"], "")
+    told = _printed(name, REFDESK_SKILLS="neo4j", NEO4J_PASSWORD="s3cret", REFDESK_EMBEDDER="none")[1]
+    assert "NEO4J_PASSWORD, REFDESK_EMBEDDER, REFDESK_SKILLS" in told and "s3cret" not in told
+
+
+def test_what_a_folder_sets_is_found_by_the_server_in_each_folder(at_home: Path) -> None:
+    (at_home / "refdesk.toml").write_text('library = "lib"\n')
+    assert _printed("gemini") == (["serve"], "")
+
+
+@pytest.mark.parametrize("name", [name for name, client in CLIENTS.items() if client.project_file])
+def test_a_project_s_file_names_a_shared_library_and_no_folder_that_was_not_given(at_home: Path, name: str) -> None:
+    assert _printed(name, "--project", REFDESK_LIBRARY=ADDRESS)[0][:3] == ["--library", ADDRESS, "serve"]
+    given, told = _printed(name, "--project", REFDESK_LIBRARY="lib")
+    assert given[0] == "serve" and f"does not name the library {at_home / 'lib'}" in told
+    given, told = _printed(name, "--project", flags=("--library", "lib"))
+    assert given[:3] == ["--library", str(at_home / "lib"), "serve"] and not told

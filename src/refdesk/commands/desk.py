@@ -92,6 +92,45 @@ def shown(text: str) -> str:
 
 
 @contextmanager
+def interruptible(then: str) -> Iterator[Callable[[str], None]]:
+    """Ends what runs within in order, on Ctrl-C and when the process is told to end, and says what that leaves.
+
+    Which is `then`, or what the function that it gives was told last.
+    """
+    import contextlib
+    import signal
+    import threading
+
+    by = int(signal.SIGINT)
+
+    def tell(said: str) -> None:
+        nonlocal then
+        then = said
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal by
+        by = number
+        signal.signal(number, signal.SIG_IGN)  # told twice, it still cleans up
+        raise KeyboardInterrupt
+
+    told_by: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        told_by = [one for one in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+                   if signal.getsignal(one) is signal.SIG_DFL]  # fmt: skip
+    for one in told_by:
+        signal.signal(one, stop)
+    try:
+        yield tell
+    except (click.Abort, KeyboardInterrupt):
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            click.echo(f"Interrupted. {then}", err=True)
+        sys.exit(128 + by)
+    finally:
+        for one in told_by:
+            signal.signal(one, signal.SIG_DFL)
+
+
+@contextmanager
 def bar_on_stderr(what: str) -> Iterator[Tell]:
     """Shows progress: on a line that is overwritten if stderr is a terminal, else on one every few seconds."""
     from shutil import get_terminal_size

@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 import click
 
+from refdesk.commands.desk import settings_from
 from refdesk.errors import InvalidInput, ParseFailed
+from refdesk.settings import is_found, library_argument, opening_variables
 from refdesk.system.files import replace_file
 
 NAME = "refdesk"
@@ -93,28 +95,34 @@ def install(
     context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
 ) -> None:
     """Add the server to the settings of CLIENT, keeping everything else."""
-    flags = context.find_root().obj or {}
     if listing or client is None:
         click.echo(list_clients(Places()))
         return
-    command = own_command(client, flags.get("library"), roots, project=project)
+    settings = settings_from(context)
+    library = "" if is_found(settings) else library_argument(settings)
+    is_for_all = bool(settings.database or (context.find_root().obj or {}).get("library"))
+    command = own_command(client, library if is_for_all or not project else "", roots, project=project)
     act = render if only_print else add_to_settings
     click.echo(act(client, command, Places(), project=project))
+    if variables := opening_variables(settings):
+        click.echo(
+            f"The server needs {', '.join(variables)} too, which may be secret, so no value is written: set them for"
+            f" {_client(client).title}.", err=True,
+        )  # fmt: skip
+    if library and library not in command.args:
+        click.echo(f"Others use a project's file, so it does not name the library {library}.", err=True)
 
 
-def own_command(
-    name: str, library: Path | str | None = None, roots: Sequence[str] = (), *, project: bool = False
-) -> ServerCommand:
+def own_command(name: str, library: str = "", roots: Sequence[str] = (), *, project: bool = False) -> ServerCommand:
     """The command that starts this RefDesk, with the folders it may read besides those that the client offers.
 
     A project's file is shared, so it names no path of this machine unless one is given.
     """
+    where = ("--library", library) if library else ()
     if project:
         roots = roots or [one for one in [_client(name).folder] if one]
-        return ServerCommand("refdesk", ("serve", *(f"--allow-root={root}" for root in roots)))
+        return ServerCommand("refdesk", (*where, "serve", *(f"--allow-root={root}" for root in roots)))
     serve = ("serve", *(f"--allow-root={Path(root).resolve()}" for root in roots))
-    at = library.absolute() if isinstance(library, Path) else library  # or the address of a shared one
-    where = ("--library", str(at)) if at is not None else ()
     # Desktop programs do not have the shell's PATH, so the full path is written.
     script = shutil.which("refdesk", path=str(Path(sys.executable).parent)) or shutil.which("refdesk")
     if script is not None:
@@ -156,7 +164,7 @@ def list_clients(places: Places) -> str:
     return "\n".join(f"{name:15} {_status(name, client, places)}" for name, client in CLIENTS.items())
 
 
-def clients_here(library: Path | None) -> list[dict[str, str]]:
+def clients_here(library: str) -> list[dict[str, str]]:
     """Each client with its state, its settings file and what would be added there, for the console."""
     places = Places()
     return [
@@ -165,7 +173,7 @@ def clients_here(library: Path | None) -> list[dict[str, str]]:
             "title": client.title,
             "state": _status(name, client, places),
             "file": _short(places.path(client.user_file), places),
-            "command": shlex.join(["refdesk", *(["--library", str(library)] if library else []), "install", name]),
+            "command": shlex.join(["refdesk", *(["--library", library] if library else []), "install", name]),
             "entry": _with_entry("", client, own_command(name, library)),
             "then": client.then,
         }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,7 @@ from refdesk.commands.desk import (
     LibraryPath,
     bar_on_stderr,
     desk_from,
+    interruptible,
     json_option,
     on_one_line,
     print_json,
@@ -24,14 +26,15 @@ from refdesk.commands.desk import (
 )
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at
-from refdesk.errors import InvalidInput, LibraryDamaged, NotFound
+from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, StoreError
 from refdesk.library import Library
 from refdesk.model import Collection, Found, Skipped
 from refdesk.ports import Store
-from refdesk.settings import Settings
+from refdesk.settings import Settings, library_argument
 from refdesk.system import memory
 
 _LISTED = 50  # paths that `status` names
+_NOTHING = "Nothing was {}: run it again."
 
 
 @click.command()
@@ -210,7 +213,10 @@ def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, 
 @click.pass_context
 def doctor(context: click.Context, check: bool, as_json: bool) -> None:
     """Check documents, playbooks, crawls and indexes, and repair what can be rebuilt."""
-    with desk_from(context) as desk:
+    again = "Not everything was checked: run it again."
+    if not check:
+        again = "What was repaired stays so: run it again for the rest."
+    with interruptible(again), desk_from(context) as desk:
         findings = desk.check(repair=not check)
     if as_json:
         print_json([asdict(one) for one in findings])
@@ -240,9 +246,10 @@ def backup(context: click.Context, target: str | Path) -> None:
             "Name one, such as library.tar.zst; `refdesk copy` copies a library to servers.",
         )
     settings = settings_from(context)
-    with closing(PARTS.store(settings)) as store:
+    with interruptible("No backup was made: run it again.") as tell, closing(PARTS.store(settings)) as store:
         assert isinstance(store, RecordAccess)
         counts = copying.back_up(store, Library(settings.library), target)
+        tell("The backup is made.")
     click.echo(f"Backed up to {target}: {_listed(counts)}.")
     if settings.skills == "neo4j":
         click.echo("Playbooks are in Neo4j: back it up too, or run `refdesk skills copy embedded` before.", err=True)
@@ -269,7 +276,8 @@ def restore(context: click.Context, source: str | Path, library: str | Path | No
             "A backup is a folder or a file, not an address.", "`refdesk copy` copies a library from servers."
         )
     if not settings.database:
-        counts, aside = local.restore(settings, source, replace=replace)
+        with interruptible(_NOTHING.format("restored")):
+            counts, aside = local.restore(settings, source, replace=replace)
         click.echo(f"Restored to {settings.library}: {_listed(counts)}.")
         if aside is not None:
             click.echo(f"What was there before is in {aside}; restart servers that have it open.", err=True)
@@ -279,13 +287,17 @@ def restore(context: click.Context, source: str | Path, library: str | Path | No
             "--replace moves a folder aside, and a shared library is in none.",
             "Restore without it to an empty library: another schema in the address is a new one.",
         )
-    with closing(PARTS.store(settings)) as theirs, tempfile.TemporaryDirectory(prefix="refdesk-") as folder:
+    with (
+        interruptible(_NOTHING.format("restored")) as tell,
+        closing(PARTS.store(settings)) as theirs,
+        tempfile.TemporaryDirectory(prefix="refdesk-") as folder,
+    ):
         assert isinstance(theirs, RecordAccess)
         copying.refuse_filled(theirs)  # before the backup is unpacked, which may take long
         unpacked = settings_from(context, library=Path(folder) / "library")
         counts, _ = local.restore(unpacked, source, replace=False)
         with closing(PARTS.store(unpacked)) as ours:
-            _copy_all(ours, theirs, unpacked, settings)
+            _copy_all(ours, theirs, unpacked, settings, tell)
     click.echo(f"Restored to the shared library: {_listed(counts)}.")
 
 
@@ -307,23 +319,41 @@ def copy(context: click.Context, source: str | Path, target: str | Path) -> None
     old, new = settings_from(context, library=source), settings_from(context, library=target)
     if not old.database and not Library(old.library).record.exists():
         raise NotFound(f"There is no library in {old.library}.", "Name the folder of one.")
-    with closing(PARTS.store(old)) as ours, closing(PARTS.store(new)) as theirs:
-        counts = _copy_all(ours, theirs, old, new)
+    with (
+        interruptible(_NOTHING.format("copied")) as tell,
+        closing(PARTS.store(old)) as ours,
+        closing(PARTS.store(new)) as theirs,
+    ):
+        counts = _copy_all(ours, theirs, old, new, tell)
     click.echo(f"Copied {_listed(counts)}.")
 
 
-def _copy_all(ours: Store, theirs: Store, old: Settings, new: Settings) -> Mapping[str, int]:
+def _copy_all(
+    ours: Store, theirs: Store, old: Settings, new: Settings, tell_if_interrupted: Callable[[str], None]
+) -> Mapping[str, int]:
     """Copies one library to another, and checks that one; returns counts."""
     from refdesk.store import copying
     from refdesk.store.record.access import RecordAccess
 
     assert isinstance(ours, RecordAccess) and isinstance(theirs, RecordAccess)
-    with bar_on_stderr("copying") as tell:
-        with theirs.stretch():  # at its end all of it is indexed
-            counts = copying.copy(ours, theirs, tell, (Library(old.library), Library(new.library)))
-            click.echo("Everything is copied; its index is being made.", err=True)
-        if wrong := [one.message for one in theirs.verify(repair=True) if not one.ok]:
-            raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
+    try:
+        with bar_on_stderr("copying") as tell:
+            with theirs.stretch():  # at its end all of it is indexed
+                counts = copying.copy(ours, theirs, tell, (Library(old.library), Library(new.library)))
+                click.echo("Everything is copied; its index is being made.", err=True)
+            wrong = [one.message for one in theirs.verify(repair=True) if not one.ok]
+        tell_if_interrupted("Everything is copied.")
+    except KeyboardInterrupt:
+        doctor = shlex.join(["refdesk", "--library", library_argument(new), "doctor"])
+        try:  # a commit may be done when it is interrupted
+            copying.refuse_filled(theirs)
+        except InvalidInput:
+            tell_if_interrupted(f"Everything is copied, but its index is not whole: `{doctor}` makes it.")
+        except StoreError:
+            tell_if_interrupted(f"Whether anything was copied could not be seen: look with `{doctor}`.")
+        raise
+    if wrong:
+        raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
     return counts
 
 

@@ -12,7 +12,7 @@ import click
 
 from refdesk import __version__
 from refdesk.errors import SettingsError
-from refdesk.settings import Settings, load
+from refdesk.settings import Settings, library_argument, load
 
 if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
@@ -101,7 +101,7 @@ def _toolsets(settings: Settings) -> Sequence[Toolset]:
     def clients() -> list[dict[str, str]]:
         from refdesk.commands.install import clients_here
 
-        return clients_here(settings.library if "library" in settings.origins else None)
+        return clients_here(library_argument(settings) if "library" in settings.origins else "")
 
     return make_toolsets(settings, clients)
 

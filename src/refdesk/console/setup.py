@@ -10,17 +10,20 @@ from starlette.responses import Response
 
 from refdesk.console.site import View, Visit
 from refdesk.ingest.prepare import Progress
-from refdesk.settings import Settings
+from refdesk.settings import Settings, library_argument, opening_variables
 from refdesk.system import memory
 
 
 def setup(visit: Visit) -> Response:
     settings = visit.desk.settings
     checks = [run for run in visit.console.runs.last() if run.what == "check"]
+    library = library_argument(settings)
+    values = {field.name: (getattr(settings, field.name), not field.repr) for field in fields(Settings)}
+    values["library"] = (library, False)
     rows = [
-        (name := field.name, _shown(getattr(settings, name), not field.repr), settings.origins.get(name, "default"))
-        for field in fields(Settings)
-        if field.name != "origins"
+        (name, _shown(*shown), settings.origins.get(name, "default"))
+        for name, shown in values.items()
+        if name not in ("origins", "database")  # which is given as the library
     ]
     identity = visit.desk.embedder_identity()
     return visit.render(
@@ -30,7 +33,8 @@ def setup(visit: Visit) -> Response:
         settings=rows,
         embedder=f"{identity.name} {identity.version}, {identity.dimension} dimensions" if identity else "none yet",
         memory=memory.usage(),
-        library=str(settings.library),
+        library=library,
+        variables=opening_variables(settings),
         place=f"{visit.request.url.scheme}://{visit.request.headers.get('host', '')}/mcp",
     )
 
@@ -52,7 +56,7 @@ def check(visit: Visit) -> Response:
         notes = ("`refdesk doctor` repairs what can be repaired.",) if broken else ()
         return {"findings": tuple(asdict(one) for one in findings), "notes": notes}
 
-    return visit.start("check", str(visit.desk.settings.library), work)
+    return visit.start("check", library_argument(visit.desk.settings), work)
 
 
 VIEWS: Mapping[str, View] = {"GET /setup": setup, "POST /setup/check": check}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -84,8 +83,6 @@ class Updated:
 
 class Learner:
     """The learning loop over one store."""
-
-    _creating = threading.Lock()  # shared by the process: two calls with one conversation make one skill
 
     def __init__(self, store: PlaybookStore, embedder: Callable[[], Embedder | None]) -> None:
         self._store = store
@@ -282,14 +279,12 @@ class Learner:
 
     def _keep(self, skill: Skill, *, confirmed: bool, repaired: bool) -> Created:
         embedding = self._embed([embedded_text(skill.problem, skill.conditions, skill.keywords)])[0]
-        with self._creating:
-            known = self._store.check_duplicate(list(embedding))
-            if known is None:
-                kept = self._store.create_skill(replace(skill, embedding=embedding))
-                return Created(current(kept), True, repaired)
-        if confirmed:
-            known = self._store.record_outcome(known.skill_id, "confirmed")
-        return Created(current(known), False, repaired)
+        known = self._store.check_duplicate(list(embedding))
+        kept = known or self._store.create_unless_known(replace(skill, embedding=embedding))
+        is_new = kept.skill_id == skill.skill_id
+        if confirmed and not is_new:
+            kept = self._store.record_outcome(kept.skill_id, "confirmed")
+        return Created(current(kept), is_new, repaired)
 
     def _update_of(self, draft: Draft, newest: Skill | None, outcome: Outcome | None) -> SkillUpdate:
         return SkillUpdate(

@@ -149,6 +149,9 @@ class PlaybookStore(Protocol):
     def check_duplicate(self, embedding: list[float], threshold: float = DUPLICATE) -> Skill | None:
         """The skill most similar to the vector, if it is more similar than the threshold."""
 
+    def create_unless_known(self, skill: Skill, threshold: float = DUPLICATE) -> Skill:
+        """The new skill, or the one that it would duplicate, also if another process is just creating that."""
+
     def record_outcome(self, skill_id: str, outcome: Outcome) -> Skill:
         """The skill with its confidence and counts moved; no new version."""
 

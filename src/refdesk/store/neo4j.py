@@ -103,6 +103,11 @@ _COSINE = "CASE WHEN size(p.embedding) = size($vector) THEN 2 * vector.similarit
 _BY_WORDS = "CALL db.index.fulltext.queryNodes('refdesk_words', $words, {limit: $pool}) YIELD node AS p, score"
 _BY_VECTOR = "CALL db.index.vector.queryNodes('refdesk_vectors', $pool, $vector) YIELD node AS p"
 _NEAREST = f"{_BY_VECTOR} RETURN p.skill_id AS skill_id, {_COSINE} AS cosine ORDER BY cosine DESC LIMIT 1"
+_CREATING = "MERGE (e:PlaybookEmbedder {key: 'creating'}) SET e.locked_at = timestamp()"
+_SAME = f"""
+MATCH (p:Playbook) WITH p, {_COSINE} AS cosine WHERE cosine > $threshold
+RETURN p.skill_id AS skill_id ORDER BY cosine DESC LIMIT 1
+"""
 _COUNT = """
 UNWIND $terms AS term
 CALL (term) { CALL db.index.fulltext.queryNodes('refdesk_words', 'words:"' + term + '"') YIELD node
@@ -159,18 +164,29 @@ class Neo4jPlaybooks:
 
     def create_skill(self, skill: Skill) -> Skill:
         """Stores a new skill, at version 1 unless it has a version of its own."""
+        return self._create(skill)
+
+    def create_unless_known(self, skill: Skill, threshold: float = DUPLICATE) -> Skill:
+        return self._create(skill, threshold)
+
+    def _create(self, skill: Skill, threshold: float | None = None) -> Skill:
         kept = replace(skill, created_at=skill.created_at or now(), updated_at=skill.updated_at or now())
 
-        async def create(tx: Tx) -> None:
+        async def create(tx: Tx) -> Skill:
             if await _find(tx, kept.skill_id) is not None:
                 raise StoreError(f"Skill {kept.skill_id} exists already.", "Update it instead.")
             await self._refuse_other_embedder(tx)
+            if threshold is not None and (vector := _vector(kept.embedding)):
+                await rows_of(tx, _CREATING)  # whoever else creates waits for the end of this transaction
+                same = await rows_of(tx, _SAME, vector=vector, threshold=threshold)
+                if same and (known := await _find(tx, same[0]["skill_id"])) is not None:
+                    return known
             await _put(tx, kept)
             await _put_version(tx, Revision(kept, kept.updated_at))
             await _put_outcomes(tx, kept, kept.counted())
+            return kept
 
-        self._run(create, writes=True)
-        return kept
+        return self._run(create, writes=True)
 
     def get_skill(self, skill_id: str) -> Skill | None:
         return self._run(partial(_find, skill_id=skill_id))

@@ -39,6 +39,19 @@ WHERE d.ulid = ?
 """
 
 
+_VECTORS = """
+SELECT p.skill_id, v.numbers FROM playbooks p
+JOIN documents d ON d.ulid = p.skill_id JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
+"""
+
+
+class _Known(Exception):
+    """There is a skill that the one to create would duplicate."""
+
+    def __init__(self, skill: Skill) -> None:
+        self.skill = skill
+
+
 class RecordPlaybooks:
     """Implements PlaybookStore in the record of one library, with its full-text and vector index."""
 
@@ -58,11 +71,22 @@ class RecordPlaybooks:
 
     def create_skill(self, skill: Skill) -> Skill:
         """Stores a new skill, at version 1 unless it has a version of its own."""
+        return self._create(skill)
+
+    def create_unless_known(self, skill: Skill, threshold: float = DUPLICATE) -> Skill:
+        try:
+            return self._create(skill, threshold)
+        except _Known as known:
+            return known.skill
+
+    def _create(self, skill: Skill, threshold: float | None = None) -> Skill:
         kept = replace(skill, created_at=skill.created_at or now(), updated_at=skill.updated_at or now())
 
         def create(db: Connection) -> Batch:
             if _find(db, kept.skill_id) is not None:
                 raise StoreError(f"Skill {kept.skill_id} exists already.", "Update it instead.")
+            if threshold is not None and (known := _duplicate(db, kept.embedding, threshold)) is not None:
+                raise _Known(known)
             _put(db, kept)
             _put_version(db, kept, kept.updated_at)
             _put_outcomes(db, kept, kept.counted())
@@ -99,11 +123,7 @@ class RecordPlaybooks:
 
     def check_duplicate(self, embedding: list[float], threshold: float = DUPLICATE) -> Skill | None:
         self._refuse_left_over()
-        if (vector := unit_vector(embedding)) is None:
-            return None
-        near = self._store.view(_ALONE).nearest(vector, 1)
-        owners = [one.document.id for one in self._store.chunks(near.ids).values()]
-        return self.get_skill(owners[0]) if owners and near.scores[0] > threshold else None
+        return self._store.read(lambda db: _duplicate(db, embedding, threshold))
 
     def record_outcome(self, skill_id: str, outcome: Outcome) -> Skill:
         self._refuse_left_over()
@@ -197,6 +217,17 @@ def _fetch(db: Connection, skill_id: str) -> Skill:
     if (skill := _find(db, skill_id)) is None:
         raise SkillNotFound(skill_id)
     return skill
+
+
+def _duplicate(db: Connection, embedding: Sequence[float], threshold: float) -> Skill | None:
+    """The skill most similar to the vector, by the record: under the write lock it lacks none, as an index may."""
+    vector = unit_vector(embedding)
+    same_model = [row for row in db.execute(_VECTORS) if vector is not None and len(row[1]) == len(vector)]
+    if vector is None or not same_model:
+        return None
+    scores = unpack([numbers for _, numbers in same_model]) @ vector
+    best = int(scores.argmax())
+    return _find(db, same_model[best][0]) if scores[best] > threshold else None
 
 
 def _put(db: Connection, skill: Skill) -> None:

@@ -26,7 +26,7 @@ class SharedCrawls:
 
     @contextmanager
     def transaction(self) -> Iterator[Translating]:
-        with self._postgres.reading() as db, db.raw.transaction():
+        with self._postgres.reading() as db, db.transaction():
             yield db
 
     @contextmanager

@@ -187,15 +187,20 @@ class Postgres:
                 self._close_idle()  # the server was away or hangs: each would wait as long
 
     def _give_back(self, db: Translating) -> None:
-        if not db.raw.closed and db.raw.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
+        if not db.raw.closed and not self._is_idle(db):
             with contextlib.suppress(self._psycopg.Error):
                 db.raw.rollback()
+            if not self._is_idle(db):  # interrupted in the midst of a statement
+                db.abandon()
         if self._closed or db.raw.closed or db.raw.broken:
             db.raw.close()
             self._close_idle()  # if the server was started anew, they are of no use either
             return
         db.used_at = time.monotonic()
         self._idle.put(db)
+
+    def _is_idle(self, db: Translating) -> bool:
+        return bool(db.raw.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -261,7 +266,7 @@ class Postgres:
         """A write transaction on the connection that has the write lock: if that is lost, so is the transaction."""
         db = self._own.writing
         assert db is not None, "the write lock must be held"
-        with self._explained(), db.waiting(_WRITE_MS / 1000), db.raw.transaction():
+        with self._explained(), db.waiting(_WRITE_MS / 1000), db.transaction():
             db.execute(f"SET LOCAL statement_timeout = {_WRITE_MS}")
             if logged:
                 db.execute("INSERT INTO commits (token) VALUES (?)", (mark + secrets.token_hex(8),))

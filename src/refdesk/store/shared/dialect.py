@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 READ_MS = 4_000  # time limit of a statement that reads
 CONNECT_S = 3.0
 _HOST_S = 2  # of it for one of several hosts, so that a first one that hangs leaves time for the next; psycopg's least
+_CANCEL_S = 1.0  # for which a server is asked to give a statement up
 GRACE_S = 0.4  # beyond the time limit of a statement, for the way
 _MARKS = re.compile(r"'[^']*'|\?|(?<!:):([a-z]\w*)")
 _LIST = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)|json_each\(%s\)")
@@ -120,6 +122,25 @@ class Translating:
             yield
         finally:
             raw.limit_s = before
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction; one that is interrupted ends with the connection, which may be in the midst of a statement."""
+        with self.raw.transaction():
+            try:
+                yield
+            except BaseException as error:
+                if not isinstance(error, Exception):
+                    self.abandon()
+                raise
+
+    def abandon(self) -> None:
+        """Closes the connection; the server gives up a statement, which would keep its locks until it ends."""
+        import psycopg
+
+        with contextlib.suppress(psycopg.Error):
+            self.raw.cancel_safe(timeout=_CANCEL_S)
+        self.raw.close()
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor:
         cursor = self.raw.cursor()

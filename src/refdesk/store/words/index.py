@@ -8,8 +8,8 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -244,11 +244,11 @@ class LexicalIndex:
             writer.delete_documents_by_term("mark", query.MARK)
         for chunk_id in known:
             writer.delete_documents_by_term("id", chunk_id)
-        found = _found(db, chunk_ids, terms)
-        # One after the other without a pause: tantivy's thread falls asleep, and is woken, between slow ones.
-        while documents := [Document.from_dict(fields_of(row, terms), schema) for row in islice(found, _SLICE)]:
-            for document in documents:
-                writer.add_document(document)
+        with closing(_found(db, chunk_ids, terms)) as found:  # an interrupted one would outlive the connection
+            # One after the other without a pause: tantivy's thread falls asleep, and is woken, between slow ones.
+            while documents := [Document.from_dict(fields_of(row, terms), schema) for row in islice(found, _SLICE)]:
+                for document in documents:
+                    writer.add_document(document)
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
         self._last_taken_id = last[0] if last else 0
         self.taken = applied
@@ -312,7 +312,7 @@ def _read_mark(searcher: tantivy.Searcher, schema: tantivy.Schema, of_schema: in
 
 def _found(
     db: sqlite3.Connection, chunk_ids: Sequence[int] | None, terms: Mapping[int, str]
-) -> Iterator[tuple[Any, ...]]:
+) -> Generator[tuple[Any, ...], None, None]:
     if chunk_ids is None:
         yield from db.execute(f"{_WITH_TEXT} ORDER BY c.id")
         return
