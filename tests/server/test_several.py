@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -97,6 +98,43 @@ def test_a_process_that_dies_is_replaced(serve_http: Serve, connect: Connect) ->
     again = [connect(server.url).post(HELLO).headers["mcp-session-id"] for _ in range(2)]
     assert sorted(session[-1] for session in again) == ["0", "1"]
     assert any("a worker process ended" in line for line in server.log)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads /proc")
+def test_each_scrape_answers_for_all_processes(serve_http: Serve, connect: Connect) -> None:
+    server = serve_http("--token", "secret", processes=2)
+    allowed = {"authorization": "Bearer secret"}
+    clients = {}
+    while len(clients) < 2:  # one of each process
+        client = connect(server.url, headers=allowed)
+        client.initialize()
+        clients[client.headers["mcp-session-id"][-1]] = client
+        httpx.get(f"{server.root}/healthz")  # takes a turn, as each of a client's two connections did
+    for number, client in clients.items():
+        for _ in range(1 + int(number)):
+            client.call("echo", {"query": "x"})
+
+    def calls() -> dict[int, int]:
+        answer = httpx.get(f"{server.root}/metrics", headers=allowed, timeout=60)
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        lines = answer.text.splitlines()
+        heads = [line.split()[2] for line in lines if line.startswith("# HELP")]
+        assert len(heads) == len(set(heads))
+        of_metric = [line.split("{")[0].removesuffix("_count") for line in lines if "_bucket" not in line]
+        assert of_metric.index("refdesk_call_seconds") > of_metric.index("refdesk_calls_total")  # each in one piece
+        found = re.findall(r'^refdesk_calls_total\{tool="echo",.*process="(\d+)"\} (\d+)$', answer.text, re.MULTILINE)
+        return {int(process): int(count) for process, count in found}
+
+    first, second = children(server)
+    assert sorted(calls()) == sorted((first, second)) and sorted(calls().values()) == [1, 2]
+    assert calls() == calls() == calls()
+    assert httpx.get(f"{server.root}/metrics").status_code == 401
+    kept = calls()[second]
+    os.kill(first, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while first in calls() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert calls() == calls() == {second: kept}  # what replaces the other one begins under a number of its own
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="reads /proc")

@@ -6,7 +6,7 @@ import bisect
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 _HELP = {
@@ -17,6 +17,7 @@ _HELP = {
     "refdesk_index_node_errors_total": "Requests that a node of the index did not answer.",
     "refdesk_index_points_total": "Passages that this process wrote to the index.",
 }
+MEDIA_TYPE = "text/plain; version=0.0.4"
 _Labels = tuple[tuple[str, str], ...]
 
 _mutex = threading.Lock()
@@ -65,3 +66,16 @@ def render(gauges: Mapping[str, float]) -> str:
             line(f"{name}_count", labels, sum(times[:-1]))
             line(f"{name}_sum", labels, times[-1])
     return "\n".join(lines) + "\n"
+
+
+def united(rendered: Iterable[str]) -> str:
+    """What several processes render, as one: the lines of each metric must be together."""
+    found: dict[str, dict[str, None]] = {}
+    of_metric: dict[str, None] = {}
+    for text in rendered:
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                of_metric = found.setdefault(line, {})
+            else:
+                of_metric[line] = None
+    return "".join(f"{line}\n" for head, lines in found.items() for line in (head, *lines))

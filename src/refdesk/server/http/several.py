@@ -30,7 +30,7 @@ import httpx
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from refdesk.errors import SettingsError
@@ -45,6 +45,7 @@ from refdesk.server.http.transport import (
 )
 from refdesk.server.messages import InvalidMessage
 from refdesk.server.process import KILL_AFTER_S, JsonFormatter, ServerOptions, log_to_stderr
+from refdesk.system import metrics
 
 if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESTART_AFTER_S = 1.0  # so that a worker that can't start does not keep a core busy
+_OWN = b"own"  # the query by which a worker asks another for its own figures
+_SCRAPE_S = 3.0  # more than a worker that goes on takes for them
 _OWNER = re.compile(r"\.(\d{1,3})$")
 _MESSAGES = re.compile(r"^/messages/(\d{1,3})/")
 _OF_THE_HOP = frozenset({b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"})
@@ -252,6 +255,11 @@ class SessionRouter:
         self._clients: dict[int, httpx.AsyncClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", "/metrics"):
+            figures = "" if scope["query_string"] == _OWN else await self._figures(Request(scope))
+            answer = PlainTextResponse(figures, media_type=metrics.MEDIA_TYPE) if figures else self._app
+            await answer(scope, receive, send)
+            return
         owner = self._owner(scope) if scope["type"] == "http" else self._own
         if owner == self._own or owner >= len(self._places):
             await self._app(scope, receive, send)
@@ -272,13 +280,28 @@ class SessionRouter:
         found = _OWNER.search(session) or _MESSAGES.match(scope["path"])
         return int(found[1]) if found else self._own
 
-    async def _pass_on(self, owner: int, request: Request, send: Send) -> None:
-        client = self._clients.get(owner)
-        if client is None:
+    def _client(self, owner: int) -> httpx.AsyncClient:
+        if owner not in self._clients:
             any_number = httpx.Limits(max_connections=None, max_keepalive_connections=20)
             transport = httpx.AsyncHTTPTransport(uds=str(self._places[owner]), limits=any_number)
             # No timeout: answers of this process have none either.
-            client = self._clients[owner] = httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113
+            self._clients[owner] = httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113
+        return self._clients[owner]
+
+    async def _figures(self, request: Request) -> str:
+        """What each worker has counted, but for those that do not answer; "" if none may be told."""
+        target = f"http://localhost/metrics?{_OWN.decode()}"
+
+        async def ask(worker: int) -> str:
+            with contextlib.suppress(httpx.TransportError):
+                answer = await self._client(worker).get(target, headers=request.headers.raw, timeout=_SCRAPE_S)
+                return answer.text if answer.status_code == 200 else ""
+            return ""
+
+        return metrics.united(await asyncio.gather(*map(ask, range(len(self._places)))))
+
+    async def _pass_on(self, owner: int, request: Request, send: Send) -> None:
+        client = self._client(owner)
         target = request.url.replace(scheme="http", netloc="localhost")
         content = request.stream() if request.method == "POST" else None
         asked = client.build_request(request.method, str(target), headers=request.headers.raw, content=content)

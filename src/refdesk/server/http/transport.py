@@ -128,7 +128,7 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
         if registry is not None and scrapes.pending < _SCRAPES:
             with suppress(TimeoutError):
                 gauges = await asyncio.wait_for(scrapes.run(registry.gauges), _GAUGES_S)
-        await PlainTextResponse(metrics.render(gauges), media_type="text/plain; version=0.0.4")(scope, receive, send)
+        await PlainTextResponse(metrics.render(gauges), media_type=metrics.MEDIA_TYPE)(scope, receive, send)
 
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         """GET /sse: one connection, until the client closes it."""
