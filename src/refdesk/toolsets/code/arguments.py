@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,27 +23,43 @@ _BRACKETS = re.compile(r"[\[\]]")
 
 def codebase(desk: Desk, path: str, context: CallContext) -> tuple[Collection, str]:
     """The collection that contains the path or has it as its name, and the folder inside it."""
-    local = [one for one in desk.collections() if one.root and "://" not in one.root]
-    every = sorted(local, key=lambda one: (-len(one.root), one.kind != "code"))
     tried: list[Path] = []
     try:
         tried.append(existing_folder(path))
         why = f"No index found for path: {tried[0]}. Run 'index_codebase' tool first."
     except NotFound as error:
         why = error.message
-    if path == ".":
-        tried += [root for root in context.client_roots() if root.is_dir()]
+    roots = context.client_roots() if path == "." else ()
+    tried += [root for root in roots if root.is_dir()]
     for folder in tried:
-        for collection in every:
-            if folder.is_relative_to(collection.root):
-                inside = folder.relative_to(collection.root).as_posix()
-                return collection, "" if inside == "." else inside
+        if around := desk.around(folder, "code"):
+            inside = folder.relative_to(around[0].root).as_posix()
+            return around[0], "" if inside == "." else inside
+    local = [one for one in desk.collections() if one.root and "://" not in one.root]
+    every = sorted(local, key=lambda one: (-len(one.root), one.kind != "code"))
     if named := next((one for one in every if one.name == path), None):
         return named, ""
+    if found := _elsewhere(desk, [Path(path), *roots]):
+        return found
     if not every:
         raise NotFound(why)
     known = ", ".join(f"{one.name} ({one.root})" for one in every[:NAMED])
     raise NotFound(f"{why.rstrip('.')}.", f"Indexed: {known}. Give a path in one of them, or its name.")
+
+
+def _elsewhere(desk: Desk, paths: Sequence[Path]) -> tuple[Collection, str] | None:
+    """The same for folders that are not here, of what another machine indexed."""
+    for path in paths:
+        folder = Path(os.path.normpath(path))
+        for collection in desk.around(folder, "code") if folder.is_absolute() else ():
+            inside = folder.relative_to(collection.root).as_posix()
+            if not desk.other_machine(collection):
+                continue
+            if inside == ".":
+                return collection, ""
+            if any(one.startswith(f"{inside}/") for one, _ in desk.file_states(collection.name, [inside])):
+                return collection, inside
+    return None
 
 
 def existing_folder(path: str) -> Path:
