@@ -6,6 +6,7 @@ RefdeskError
 │   ├── InvalidCursor
 │   ├── InvalidName
 │   ├── TooLarge
+│   ├── OnOtherMachine      a folder whose files in the library are another machine's
 │   └── InvalidPlaybook
 ├── NotFound
 │   ├── CollectionNotFound
@@ -68,6 +69,9 @@ class InvalidName(InvalidInput): ...
 
 
 class TooLarge(InvalidInput): ...
+
+
+class OnOtherMachine(InvalidInput): ...
 
 
 class InvalidPlaybook(InvalidInput):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import secrets
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from refdesk.errors import InvalidName, LibraryDamaged, StoreError
+from refdesk.settings import SHARED_FOLDER
 from refdesk.system.files import private, replace_file
 
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's
@@ -67,6 +69,9 @@ class Library:
         self.journal = folder / "journal.jsonl"  # the last calls of tools, one JSON object a line
         self.runs = folder / "runs"  # has a file for each of the last runs that a person started
         self.evaluations = folder / "evaluations"  # evaluation suites and their scores over time
+        # Tells this machine from others of its name. It is not in the folder, which follows from the address: that
+        # changes with the servers.
+        self.machine = (folder.parent if folder.parent.name == SHARED_FOLDER else folder) / "machine"
 
     def crawl_lock(self, collection: str) -> Path:
         """The lock file of a crawl of that collection."""
@@ -96,6 +101,26 @@ class Library:
             if not ignored.exists():
                 with open(ignored, "w", encoding="utf-8", opener=private) as file:
                     file.write("*\n")
+
+    def machine_token(self) -> str:
+        """What tells this machine from others of its name; it is this process's own if it can't be kept."""
+        made = secrets.token_hex(8)
+        try:
+            if not self.machine.exists():
+                draft = self.machine.with_name(f".machine-{made}")
+                with open(draft, "x", encoding="utf-8", opener=private) as file:
+                    file.write(f"{made}\n")
+                try:
+                    os.link(draft, self.machine)  # of several processes the first one's stays
+                except FileExistsError:
+                    draft.unlink()
+                except OSError:  # a file system without links
+                    draft.replace(self.machine)
+                else:
+                    draft.unlink()
+            return self.machine.read_text(encoding="utf-8").strip() or made
+        except (OSError, UnicodeDecodeError):
+            return made
 
     def mark(self, library: str) -> None:
         """Writes the id of the library; the record is on disk before."""

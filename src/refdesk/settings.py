@@ -16,6 +16,7 @@ _PREFIX = "REFDESK_"
 _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
 _GIVEN = ("the environment", "the command line")
+SHARED_FOLDER = "shared"  # with a folder for each shared library, which has what belongs to this machine
 _NOT_ENCODED = re.compile(r"%(?!(?!00)[0-9A-Fa-f]{2})|[#\s]")
 _PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ENDPOINT = re.compile(r"(\[[^\[\]@]+\]|[^\[\]@:\s]*)(?::([0-9]{0,5}))?")
@@ -162,7 +163,7 @@ def _folder_of(shared: str, *, is_flag: bool) -> Path:
         )
     hosts = ",".join(f"{host.strip('[]').lower() or None}:{port or None}" for host, port in parts.hosts)
     named = f"{hosts}{parts.database}?{parts.open_query}"
-    folder = Path(platformdirs.user_data_dir("refdesk", appauthor=False)) / "shared"
+    folder = Path(platformdirs.user_data_dir("refdesk", appauthor=False)) / SHARED_FOLDER
     return folder / hashlib.sha256(named.encode()).hexdigest()[:16]
 
 

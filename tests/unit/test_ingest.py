@@ -95,7 +95,7 @@ def test_a_change_that_keeps_size_and_time_is_seen(desk: Desk, tree: Tree) -> No
     file = root / "pkg/module_4.py"
     rewrite_unseen(file, file.read_text().replace("function_4", "marimbas_4"))
     assert desk.freshness(desk.collection("c")) == (11, ["pkg/module_4.py"])
-    assert len(stale_hits(desk.search(Query(text="function_4", alpha=0.0, exact=True)).hits)) == 1
+    assert len(stale_hits(desk, desk.search(Query(text="function_4", alpha=0.0, exact=True)).hits)) == 1
     assert desk.index(root, "code", name="c").written == 1
     assert found(desk, "marimbas_4") == ["pkg/module_4.py"]
 

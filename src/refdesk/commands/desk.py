@@ -57,6 +57,7 @@ def collections_here(
     here = Path.cwd()
     local = [one for one in desk.collections() if one.root and "://" not in one.root]
     around = [one for one in local if here.is_relative_to(one.root)]
+    around = [one for one in around if not desk.other_machine(one)] or around
     nearest = tuple(one.name for one in around if one.root == max((one.root for one in around), key=len))
     if everywhere or not nearest or len(nearest) == len(desk.collections()):
         return ()

@@ -13,7 +13,8 @@ import click
 
 from refdesk.commands.desk import desk_from, json_option, on_one_line, pair, print_json, progress_on_stderr
 from refdesk.desk.desk import Desk
-from refdesk.errors import LoadFailed
+from refdesk.desk.machine import taken_notes
+from refdesk.errors import LoadFailed, OnOtherMachine
 from refdesk.ingest.prepare import Report
 from refdesk.model import CollectionKind, Skipped
 from refdesk.sources.ignore import IGNORED
@@ -98,7 +99,11 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
             if watching and watching.changed() == set():
                 continue
             # A changed ignore rule or a moved folder affects other files too, so all of it is walked.
-            report = desk.index(root, kind, name=name)
+            try:
+                report = desk.index(root, kind, name=name, asked=False)
+            except OnOtherMachine as error:
+                click.echo(f"Stopped watching. {error}", err=True)
+                return
             if report.written or report.removed or report.moved:
                 click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
     click.echo("Stopped watching. What is indexed stays searchable.", err=True)
@@ -106,7 +111,8 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
 
 def _show(report: Report, as_json: bool) -> None:
     if as_json:
-        counts = {key: value for key, value in asdict(report).items() if key != "written_ids"}
+        no_need = {"written_ids"} if report.taken_from else {"written_ids", "taken_from"}
+        counts = {key: value for key, value in asdict(report).items() if key not in no_need}
         left_out = {
             name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
             for name in ("skipped", "errors", "remarks")
@@ -118,6 +124,8 @@ def _show(report: Report, as_json: bool) -> None:
         f" {report.moved} moved, {report.removed} removed; {report.chunks} chunks ({report.embedded} embedded),"
         f" {report.symbols} symbols in {report.seconds:.1f} s"
     )
+    for note in taken_notes(report):
+        click.echo(f"note: {note}", err=True)
     ignored = [one for one in report.skipped if one.reason.startswith(IGNORED)]
     others = [one for one in report.skipped if one not in ignored]
     _list("not readable", report.errors)

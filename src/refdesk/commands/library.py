@@ -26,9 +26,10 @@ from refdesk.commands.desk import (
 )
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at
+from refdesk.desk.reading import place_of
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, StoreError
 from refdesk.library import Library
-from refdesk.model import Collection, Found, Skipped
+from refdesk.model import Collection, Document, Found, Skipped
 from refdesk.ports import Store
 from refdesk.settings import Settings, library_argument
 from refdesk.system import memory
@@ -155,7 +156,9 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
         collection, document, walked = desk.why(path)
         if collection is None:
             raise NotFound(f"{path} is in no indexed folder.", "`refdesk index` its folder first.")
-        if path.is_dir() and not isinstance(walked, Skipped):
+        if desk.other_machine(collection):
+            answer = _status_elsewhere(desk, collection, document, path)
+        elif path.is_dir() and not isinstance(walked, Skipped):
             answer = _folder_status(desk, collection, path)
         else:
             answer = {"path": str(path), "collection": collection.name, "indexed": document is not None}
@@ -183,6 +186,18 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
                 click.echo(f"  … at most {_LISTED} are named")
         else:
             click.echo(f"{key.removesuffix('_total').replace('_', ' ')}: {on_one_line(str(value))}")
+
+
+def _status_elsewhere(desk: Desk, collection: Collection, document: Document | None, path: Path) -> dict[str, object]:
+    """The status of a path of another machine's folder, of which the library alone is known."""
+    (note,) = desk.machine_notes([collection])
+    of_all = {"collection": collection.name, "kind": collection.kind, "root": collection.root}
+    if document is not None:
+        held: dict[str, object] = {"indexed": True, "chunks": len(desk.chunks_of(document.id))}
+        return {"path": str(path), **of_all, **held, "indexed_at": indexed_at(document), "note": note}
+    inside = place_of(path).relative_to(collection.root).as_posix()
+    known = [one for one, _ in desk.file_states(collection.name, None if inside == "." else [inside])]
+    return {"path": str(path), **of_all, "indexed": bool(known), "documents": len(known), "note": note}
 
 
 def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, object]:

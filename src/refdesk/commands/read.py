@@ -24,6 +24,7 @@ from refdesk.commands.desk import (
 from refdesk.commands.skills import show as show_playbook
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import changed_content, indexed_at
+from refdesk.desk.machine import local_file
 from refdesk.desk.reading import has_own_lines
 from refdesk.errors import InvalidInput, NotFound
 from refdesk.model import Document, StoredChunk
@@ -58,7 +59,10 @@ def get(context: click.Context, target: str, collection: str, as_json: bool) -> 
             return
         chunks = desk.chunks_of(document.id)
         raw = desk.raw(document.id)
-    changed = changed_content(document)
+        others = desk.machine_notes([desk.collection(document.collection)]) if local_file(document) else ()
+    for note in others:
+        click.echo(f"note: {note}", err=True)
+    changed = None if others else changed_content(document)
     if changed is not None:
         when = indexed_at(document)
         click.echo(f"note: the file changed or went since {when}; this is the text that was indexed.", err=True)

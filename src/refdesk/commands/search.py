@@ -92,7 +92,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         if not page.hits and not is_empty:
             wordless = () if asked.exact or terms(query) else ("The query has no words: --exact finds other signs.",)
             page = replace(page, notes=(*page.notes, *wordless, *_unknown(desk, asked.filters)))
-    stale = stale_hits(page.hits)
+        stale = stale_hits(desk, page.hits)
     marked = [marks(hit.stored, known.get(hit.stored.document.collection)) for hit in page.hits]
     if as_json:
         print_json(

@@ -16,6 +16,7 @@ from refdesk.console.site import View, Visit, address
 from refdesk.crawl import crawler
 from refdesk.crawl.model import CrawlReport, crawl_options
 from refdesk.desk.desk import Desk
+from refdesk.desk.machine import taken_notes
 from refdesk.errors import InvalidInput, InvalidUri
 from refdesk.ingest.prepare import Progress, Report
 from refdesk.library import checked_name
@@ -38,7 +39,9 @@ def library(visit: Visit) -> Response:
     return visit.render(
         "library.html",
         **pages,
-        rows=[(one, held.get(one.name, Contents()), _last(runs, one.name), _is_folder(one)) for one in listed],
+        rows=[
+            (one, held.get(one.name, Contents()), _last(runs, one.name), _is_here(visit.desk, one)) for one in listed
+        ],
         count=len(known),
         named=named,
         total=sum(one.chunks for one in held.values()),
@@ -66,21 +69,29 @@ def collection(visit: Visit) -> Response:
         left_out=_by_reason(desk.skipped(found.name)),
         named=_NAMED,
         run=_last(visit.console.runs.last(), found.name),
-        is_folder=_is_folder(found),
-        notes=desk.unfinished([found]),
+        is_folder=_is_here(desk, found),
+        notes=(*desk.unfinished([found]), *desk.machine_notes([found])),
     )
 
 
 def freshness(visit: Visit) -> Response:
     """What changed in a collection's folder since it was indexed; loaded separately, since a walk may take long."""
     found = visit.desk.collection(visit.path("name"))
-    same, changed = visit.desk.freshness(found) if _is_folder(found) else (0, [])
+    same, changed = visit.desk.freshness(found) if _is_here(visit.desk, found) else (0, [])
     template = "fresh.html" if visit.is_part else "fresh_page.html"
-    return visit.render(template, collection=found, same=same, changed=changed[:_NAMED], count=len(changed))
+    other = visit.desk.other_machine(found)
+    return visit.render(
+        template, collection=found, other=other, same=same, changed=changed[:_NAMED], count=len(changed)
+    )
 
 
 def _is_folder(collection: Collection) -> bool:
     return bool(collection.root) and "://" not in collection.root and Path(collection.root).is_dir()
+
+
+def _is_here(desk: Desk, collection: Collection) -> bool:
+    """Whether it was made of a folder of this machine that is there."""
+    return _is_folder(collection) and not desk.other_machine(collection)
 
 
 def _last(runs: Sequence[Run], name: str) -> Run | None:
@@ -124,6 +135,8 @@ def again(visit: Visit) -> Response:
     found = visit.desk.collection(visit.path("name"))
     if found.kind == "web":
         return _start_crawl(visit, found.root, found.name, 20, 5_000)
+    if other := visit.desk.other_machine(found):
+        raise InvalidInput(f"{found.name} was indexed on {other}.", "Index it there, or add the folder by its path.")
     if not _is_folder(found):
         raise InvalidInput(f"{found.name} has no folder that could be indexed again.", "Add to it instead.")
     folder = confine(Path(found.root), [*_roots(visit.desk), Path(found.root)], visit.desk.settings.allow_secrets)
@@ -195,7 +208,7 @@ def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Re
 
 def _report(report: Report) -> dict[str, Any]:
     counted = ("files", "written", "unchanged", "moved", "removed", "symbols")
-    notes = [f"{one.path}: {one.reason}" for one in report.errors[:20]]
+    notes = [*taken_notes(report), *(f"{one.path}: {one.reason}" for one in report.errors[:20])]
     return _result(report, counted, [*report.skipped, *report.errors], notes)
 
 

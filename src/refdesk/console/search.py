@@ -160,7 +160,7 @@ def _words(desk: Desk, asked: Asked) -> list[tuple[str, int]]:
 def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:
     """The hits for one alpha, with what the page shows of them."""
     page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
-    stale = stale_hits(page.hits)
+    stale = stale_hits(desk, page.hits)
     known = {one.name: one for one in desk.collections()}
     best = max((_scored(hit.explanation.get("keywords"))[1] for hit in page.hits), default=0.0)
     corrected = [note.partition(";")[0] for note in page.notes if note.startswith("searched for ")]
@@ -330,6 +330,8 @@ def _named(desk: Desk, text: str) -> tuple[Document | None, list[tuple[str, str,
         collection, document, walked = desk.why(Path(one.root, text))
         if document is not None:
             return document, []
+        if collection is not None and desk.other_machine(collection):
+            continue
         if isinstance(walked, Skipped) and collection is not None and Path(collection.root, walked.path).exists():
             return None, [("bad", f"Not indexed in {collection.name}: {walked.reason}.", "")]
         if isinstance(walked, Found) and collection is not None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from refdesk.desk.machine import MACHINE, SEVERAL, taken_from
 from refdesk.desk.parts import Order, Parts
 from refdesk.desk.reading import INDEXING, Reader, of_store, opened_once
 from refdesk.errors import (
     CollectionExists,
     CollectionNotFound,
     InvalidInput,
+    LibraryBusy,
     LibraryDamaged,
     NotFound,
     RefdeskError,
@@ -164,11 +166,13 @@ class Desk(Reader):
         verify: bool = False,
         only: set[str] | None = None,
         wait: bool = True,
+        asked: bool = True,
         progress: Progress | None = None,
     ) -> Report:
         """Indexes a folder; without `wait`, raises LibraryBusy if another run is in progress.
 
         Links in the root were resolved when it was allowed; a link that appeared since is not followed.
+        Only a run that somebody asked for, of the whole folder, takes it over from another machine.
         """
         folder = root.absolute()
         if not folder.is_dir():
@@ -182,17 +186,20 @@ class Desk(Reader):
             force=force,
             verify=verify,
         )
-        told, elsewhere = progress or Progress(), self._parts.elsewhere if only is None else None
+        asked = asked and only is None
+        told, elsewhere = progress or Progress(), self._parts.elsewhere if asked else None
         if elsewhere is None or not self._one_elsewhere.acquire(blocking=False):
-            return self._index(order, only, wait, told)
+            return self._index(order, only, wait, asked, told)
         try:
-            return self._index(order, only, wait, told, most=_LONG_BYTES)
+            return self._index(order, only, wait, asked, told, most=_LONG_BYTES)
         except _LongRun:
             return elsewhere(order, told)
         finally:
             self._one_elsewhere.release()
 
-    def _index(self, order: Order, only: set[str] | None, wait: bool, told: Progress, most: float = math.inf) -> Report:
+    def _index(
+        self, order: Order, only: set[str] | None, wait: bool, asked: bool, told: Progress, most: float = math.inf
+    ) -> Report:
         """Indexes in this process; raises _LongRun before anything is written if more than `most` bytes are to be."""
         folder, kind = order.root, order.kind
         with self._store.stretch(wait=wait):
@@ -208,30 +215,45 @@ class Desk(Reader):
                 cut_anew |= facts.get("parser", "") != before.get("parser", "")
             else:
                 facts = {**facts, "parser": before.get("parser", "")}  # the other files were not read again
-            source = self._folder_source(collection, anew=order.force)
+            own = self._machine.mark(collection.root) if self._machine is not None and asked else {}
+            other = taken_from(self.other_machine(collection), collection, asked=asked)
+            source = self._folder_source(collection, anew=order.force or bool(other))
             writer = self._writer(self._parts.parser(folder, kind), told)
 
-            def begin(files: int, size: int) -> None:
+            def begin(files: int, size: int, all_gone: bool) -> None:
+                nonlocal other
+                if self._machine is not None:
+                    now = self.collection(name)  # another machine may have taken it over since
+                    other = taken_from(self.other_machine(now), now, asked=asked, all_gone=all_gone)
                 if size > most:
                     raise _LongRun
                 if only is None:
-                    self._note(collection, {INDEXING: str(files)})
+                    self._note(collection, {INDEXING: str(files), **own})
 
             report = writer.index(
                 collection,
                 source,
                 force=order.force or cut_anew,
-                verify=order.verify,
+                verify=order.verify or bool(other),
                 only=only,
                 begin=begin,
             )
+            report.taken_from = other
             if self.embedder is not None and only is None:
                 report.embedded += embed_rest(self._store, self.embedder, collection.name, told)
-            facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
+            facts = {**facts, **own, "rules": source.fingerprint(only_rejected=only is not None)}
             self._note(collection, facts, (INDEXING,) if only is None else ())
         if kind == "docs" and only is None:
             self._describe_docs()
         return report
+
+    def adopt(self, collection: Collection) -> None:
+        """Notes that a collection of which no machine is known has this one's files, unless others are writing."""
+        if self._machine is None or MACHINE in collection.properties:
+            return
+        with suppress(LibraryBusy), self._store.stretch(wait=False), self._store.writing():
+            if MACHINE not in self.collection(collection.name).properties:
+                self._note(collection, self._machine.mark(collection.root))
 
     def _note(self, collection: Collection, properties: Mapping[str, str], dropped: Sequence[str] = ()) -> None:
         """Changes properties of the collection's current state, since others may have changed or removed it."""
@@ -263,6 +285,7 @@ class Desk(Reader):
     ) -> Report:
         """Adds the file, folder or page that a file:, https: or data: URI names."""
         collection = self.collection(collection_name)
+        other = self.other_machine(collection)
         report = Report(collection=collection.name)
         told = progress or Progress()
         of_group = Progress(cancelled=told.cancelled)
@@ -273,6 +296,10 @@ class Desk(Reader):
             contents = [replace(one, attached=writer.attached_before(collection, one)) for one in named]
             report.join(writer.add(collection, contents))
             report.skipped += [one for one in group if isinstance(one, Skipped)]
+        if self._machine is not None and not collection.root and uri.lower().startswith("file:"):
+            own = {MACHINE: SEVERAL} if other else self._machine.mark("")
+            if not own.items() <= collection.properties.items():
+                self._note(collection, own)
         return report
 
     def add(self, collection: Collection, contents: Sequence[Content], *, progress: Progress | None = None) -> Report:
@@ -360,7 +387,7 @@ class Desk(Reader):
     def _name_for(self, folder: Path, kind: CollectionKind) -> str:
         """The name of the folder's collection, else a unique one made from the folder's name."""
         known = {one.name: one for one in self._store.collections()}
-        for one in known.values():
+        for one in self.around(folder):
             if one.root == str(folder) and one.kind == kind:
                 return one.name
         name = stem = name_from(folder.name)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TypeVar
-from urllib.parse import unquote_to_bytes
 
 from refdesk.desk.desk import Desk
+from refdesk.desk.machine import local_file
 from refdesk.desk.parts import Watching
-from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
+from refdesk.errors import LibraryBusy, LoadFailed, OnOtherMachine, ParseFailed, RefdeskError, StoreError
 from refdesk.ingest.prepare import Progress, content_hash
 from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit
 from refdesk.system.files import opened, read_most
@@ -94,9 +94,14 @@ class Refresher:
             return Refreshed(note="changed files are still being indexed: later answers have them")
 
     def _refresh(self, collection: Collection) -> Refreshed:
+        if others := self._desk.machine_notes([collection]):
+            with self._mutex:
+                self._codebases.pop(collection.id, None)
+            return Refreshed(note=others[0], how="indexed on another machine")
         budget = self._desk.settings.refresh_ms / 1000
         if budget <= 0 or not Path(collection.root).is_dir():
             return Refreshed()
+        self._desk.adopt(collection)
         started = time.perf_counter()
         with self._mutex:
             known = self._codebases.pop(collection.id, None) or _Codebase(self._desk, collection)
@@ -132,6 +137,8 @@ class Refresher:
         except LibraryBusy:
             pending = (*pending, *sorted(files))
             return Refreshed(pending=pending, note="another process is writing; changed files wait", how=how)
+        except OnOtherMachine as error:
+            return Refreshed(note=error.message, how=how)
         except (LoadFailed, ParseFailed, StoreError) as error:
             note = f"{error.message.rstrip('.')}; changed files wait"
             return Refreshed(pending=(*pending, *sorted(files)), note=note, how=how)
@@ -273,9 +280,11 @@ def _waiting(pending: Sequence[str]) -> str:
     return f"{changed} to be indexed: the next searches take them up bit by bit, index_codebase all at once"
 
 
-def stale_hits(hits: Iterable[Hit]) -> set[int]:
-    """The chunk ids of hits whose file no longer has their lines; hits without a local file are never stale."""
-    return {hit.stored.id for hit in hits if _is_stale(hit.stored.document, hit.stored.chunk)}
+def stale_hits(desk: Desk, hits: Iterable[Hit]) -> set[int]:
+    """The chunk ids of hits whose file no longer has their lines; hits without a file of this machine never are."""
+    here = [hit.stored for hit in hits if local_file(hit.stored.document)]
+    others = desk.on_other_machines({one.document.collection for one in here})
+    return {one.id for one in here if one.document.collection not in others and _is_stale(one.document, one.chunk)}
 
 
 def indexed_at(document: Document) -> str:
@@ -303,10 +312,9 @@ def _is_stale(document: Document, chunk: Chunk) -> bool:
 
 def changed_content(document: Document) -> bytes | None:
     """The content of a file that changed since it was indexed, b"" if it is gone; None if it is unchanged."""
-    if not document.uri.startswith("file://"):
+    file = local_file(document)
+    if not file:
         return None
-    file = os.fsdecode(unquote_to_bytes(document.uri.removeprefix("file://")))
-    file = file.lstrip("/") if os.name == "nt" else file
     try:
         # Only its state is read, so links in the path do no harm; opening by descriptors takes four times as long.
         if not Found.of("", os.lstat(file)).is_new(document):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
+from refdesk.desk.machine import Machine, local_file, machine_notes
 from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import CollectionNotFound, EmbedderMismatch, RefdeskError
 from refdesk.library import Library
 from refdesk.model import (
     Collection,
+    CollectionKind,
     Countable,
     Document,
+    FileState,
     Filters,
     Found,
     Page,
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
+_COMPARED = 5_000  # files that tell whether a folder is the one that was indexed
+_COMPARED_ADDED = 200  # files of a collection without a folder that tell it
 
 
 class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator, like cached_property
@@ -85,6 +91,7 @@ class Reader:
         self._failures: dict[str, tuple[float, RefdeskError]] = {}  # to open a part, and when
         self._queries = RunningQueries()
         self._counted: dict[str, tuple[int, int]] = {}  # documents of collections that are being indexed, at a commit
+        self._seen: Mapping[str, Collection] = {}  # by name, as the last search saw them
 
     @opened_once
     def _store(self) -> Store:
@@ -137,8 +144,13 @@ class Reader:
         # Afterwards, when the last commit is known: else it is asked for once more, .5 ms of a search on servers.
         known = {one.name: one for one in self._store.collections(page.state)}
         searched = [known.get(name) or self.collection(name) for name in query.filters.collections] or [*known.values()]
-        unfinished = self.unfinished(searched)
-        return replace(page, notes=(*unfinished, *page.notes)) if unfinished else page
+        self._seen = known
+        notes = self.unfinished(searched)
+        if self._machine is not None:
+            files = {hit.stored.document.collection for hit in page.hits if local_file(hit.stored.document)}
+            shown = [one for one in searched if one.name in files]
+            notes += self.machine_notes(searched if len(searched) == 1 else shown)
+        return replace(page, notes=(*notes, *page.notes)) if notes else page
 
     def tally(self, query: Query, within: Mapping[Countable, Filters], most: int) -> dict[Countable, dict[str, int]]:
         """How many passages share a word with the query, for each value of some properties, each within its filters."""
@@ -169,7 +181,8 @@ class Reader:
                 notes.append(f"{one.name} is still being indexed, {there} so far: later answers have more")
             else:
                 again = "index_codebase" if one.kind == "code" else f"`refdesk index --kind {one.kind} {one.root}`"
-                notes.append(f"the indexing of {one.name} was interrupted, it has {there}: run {again} again")
+                where = f" on {machine}" if (machine := self.other_machine(one)) else ""
+                notes.append(f"the indexing of {one.name} was interrupted, it has {there}: run {again} again{where}")
         return tuple(notes)
 
     def _count_at(self, collection: str, seq: int) -> int:
@@ -219,21 +232,59 @@ class Reader:
     raw = of_store(Store.raw)
     chunks_of = of_store(Store.chunks_of)
 
+    # --- the machines of a shared library --------------------------------------------------------
+
+    @opened_once
+    def _machine(self) -> Machine | None:
+        """This machine, where others may use the library too."""
+        return Machine(self.library, self._indexed_files) if self.settings.database else None
+
+    def other_machine(self, collection: Collection) -> str:
+        """The machine whose files a collection has, if they are not this one's: here they are not compared."""
+        return "" if self._machine is None or collection.kind == "web" else self._machine.other(collection)
+
+    def on_other_machines(self, names: Iterable[str]) -> set[str]:
+        """Those of the collections of the last search whose files are another machine's."""
+        if self._machine is None:
+            return set()
+        known = ((name, self._seen.get(name) or self._store.collection(name)) for name in names)
+        return {name for name, one in known if one is not None and self.other_machine(one)}
+
+    def machine_notes(self, collections: Sequence[Collection]) -> tuple[str, ...]:
+        """A note for each other machine whose files some of the collections have."""
+        others: dict[str, list[str]] = {}
+        for one in collections:
+            if machine := self.other_machine(one):
+                others.setdefault(machine, []).append(one.name)
+        return machine_notes(others)
+
+    def _indexed_files(self, collection: Collection) -> Iterator[tuple[str, FileState | Document]]:
+        if not collection.root:
+            for document in self._store.documents(collection.name, _COMPARED_ADDED, 0):
+                if file := local_file(document):
+                    yield file, document
+            return
+        for path, state in islice(self._store.file_states(collection.name), _COMPARED):
+            yield f"{collection.root}/{path}", state
+
     # --- folders that were indexed ---------------------------------------------------------------
 
     def why(self, path: Path) -> tuple[Collection | None, Document | None, Found | Skipped | None]:
         """The collection a path belongs to, its document, and what a walk makes of it."""
-        target = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
-        for collection in sorted(self._store.collections(), key=lambda one: -len(one.root)):
-            root = Path(collection.root) if collection.root and "://" not in collection.root else None
-            if root is None or not target.is_relative_to(root):
-                continue
-            relative = target.relative_to(root).as_posix()
-            if target == root:
-                return collection, None, None
-            document = self._store.document_by_path(collection.name, relative)
-            return collection, document, self._parts.why(root, relative, self.settings)
-        return None, None, None
+        target = place_of(path)
+        collection = next(iter(self.around(target)), None)
+        if collection is None or target == (root := Path(collection.root)):
+            return collection, None, None
+        relative = target.relative_to(root).as_posix()
+        document = self._store.document_by_path(collection.name, relative)
+        return collection, document, self._parts.why(root, relative, self.settings)
+
+    def around(self, path: Path, kind: CollectionKind | None = None) -> list[Collection]:
+        """The folders' collections with an absolute path: this machine's first, then the innermost, then the kind's."""
+        local = (one for one in self._store.collections() if one.root and "://" not in one.root)
+        found = [one for one in local if path.is_relative_to(one.root)]
+        inner = sorted(found, key=lambda one: (-len(one.root), kind not in (None, one.kind)))
+        return sorted(inner, key=lambda one: bool(self.other_machine(one)))
 
     def freshness(self, collection: Collection) -> tuple[int, list[str]]:
         """How many files are as they were indexed, and the paths that changed, came or went since."""
@@ -256,6 +307,11 @@ class Reader:
         skipped = {} if anew else {one.path: one.reason for one in self._store.skipped(collection.name)}
         rules = "" if anew else collection.properties.get("rules", "")
         return self._parts.folder(Path(collection.root), self.settings, skipped, rules)
+
+
+def place_of(path: Path) -> Path:
+    """The path without links, except for itself being one."""
+    return path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
 
 
 def has_own_lines(raw: str, chunks: Sequence[StoredChunk]) -> bool:

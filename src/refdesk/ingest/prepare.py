@@ -53,6 +53,7 @@ class Report:
     errors: list[Skipped] = field(default_factory=list)
     remarks: list[Skipped] = field(default_factory=list)  # files that are indexed, but not as they should be
     waiting: list[str] = field(default_factory=list)  # paths left for another run
+    taken_from: str = ""  # the other machine that had indexed the folder before
     seconds: float = 0.0
     document_ids: list[str] = field(default_factory=list)
     written_ids: list[str] = field(default_factory=list)

@@ -89,12 +89,13 @@ class Writer:
         force: bool = False,
         verify: bool = False,
         only: set[str] | None = None,
-        begin: Callable[[int, int], None] = lambda files, size: None,
+        begin: Callable[[int, int, bool], None] = lambda files, size, all_gone: None,
     ) -> Report:
         """Brings the collection up to date with the source; only what changed is read, parsed and embedded.
 
         With `verify` all files are read and their contents compared. With `only`, just these paths are considered.
-        `begin` is called before the first change is written, if any is, with the number of files and the bytes to read.
+        `begin` is called before the first change is written, if any is, with the number of files, the bytes to read and
+        whether all indexed files are gone.
         """
         started = time.perf_counter()
         report = Report(collection=collection.name)
@@ -109,7 +110,7 @@ class Writer:
             gone = {path: state for path, state in states.items() if path not in present}
             if changed or gone:
                 with self._writing(collection):
-                    begin(len(found), sum(one.size for one in changed))
+                    begin(len(found), sum(one.size for one in changed), 0 < len(gone) == len(states))
             self._write_changed(collection, source, changed, states, gone, force, report)
             self._remove(collection, gone, report)
             report.files = len(found) - (len(report.skipped) - not_entered)

@@ -127,7 +127,7 @@ class Docs:
         hint = None if hits or query.offset else self._hint(query, chosen)
         left_out = [f"{len(hits) - kept} more hits: next_cursor leads to them"] if kept < len(hits) else []
         shown = page.hits[:kept]
-        stale = stale_notes(shown, stale_hits(shown))
+        stale = stale_notes(shown, stale_hits(self._desk(), shown))
         marked = mark_notices([hit.stored for hit in shown], views)
         return _answer(hits[:kept], following, hint, (*page.notes, *stale, *marked, *left_out))
 

@@ -250,7 +250,7 @@ class _Pages:
             refuse_unknown(self._desk(), arguments.get("filters", {}), filters)
             return ToolAnswer.of_text("No results found.", notices=page.notes)
         sources = {one.name: one for one in self._desk().collections()}
-        stale = stale_hits(page.hits)
+        stale = stale_hits(self._desk(), page.hits)
 
         def write(number: int, hit: Hit, is_whole: bool) -> str:
             return _result(number, hit, sources.get(hit.stored.document.collection), stale, is_whole)

@@ -132,7 +132,7 @@ class _Rag:
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text, top_k)
         tokens.count.know([hit.stored.chunk.text for hit in distinct[:TOGETHER]], tokens.count_each)
-        stale = stale_hits(distinct)
+        stale = stale_hits(self._desk(), distinct)
 
         def write(rank: int, hit: Hit, is_whole: bool) -> Json:
             return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
