@@ -9,18 +9,18 @@ import contextlib
 import logging
 import math
 import queue
-import re
 import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from refdesk.errors import LibraryBusy, RecordAway, RefdeskError, SettingsError, StoreError
+from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
 from refdesk.store.shared.address import without_password
 from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
+from refdesk.store.shared.refusals import away, refusal, said
 from refdesk.system.wanted import Outage
 
 _log = logging.getLogger(__name__)
@@ -37,14 +37,6 @@ _WRITE_MS = 120_000  # time limit of a statement
 _STOPPED_S = 600
 _ENDS_IDLE = 140_000  # the version of Postgres that can do so
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
-_CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
-# Of what a server says: one that starts, is full or is being stopped is away.
-_REFUSED = re.compile(r"FATAL: +(.*(?:auth\w+ failed|does not exist|no pg_hba|denied|not permitted|client cert).*)")
-# What libpq says before it tries to connect is of its settings, unless the system refuses a socket or a name.
-_WRONG = re.compile(
-    r"(?:connection is bad: (?!connection to server|could not (?!match|parse)|out of memory|no error)"
-    r"|(?=could not match))(.*)"
-)
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
@@ -86,8 +78,8 @@ class Postgres:
         try:
             conninfo_to_dict(address)
         except psycopg.ProgrammingError as error:
-            said = without_password(str(error).strip(), address)
-            raise SettingsError(f"The address of the library is not one for Postgres: {said}.", "Correct it.") from None
+            why = without_password(str(error).strip(), address)
+            raise SettingsError(f"The address of the library is not one for Postgres: {why}.", "Correct it.") from None
         self._psycopg = psycopg
         self._address = address
         self.schema = schema_name
@@ -160,7 +152,7 @@ class Postgres:
             raise LibraryBusy(f"All {_MOST_CONNECTIONS} connections to Postgres are in use.", "Try again.")
         try:
             if self._outage.hinders(CONNECT_S + _CHECK_S):
-                raise _away(self._outage.problem)
+                raise away(self._outage.problem)
             with self._explained():
                 db = self._checked()
                 try:
@@ -214,24 +206,10 @@ class Postgres:
             raise LibraryBusy(
                 "The library's tables can't be changed while a backup or a copy of it is made.", "Try again afterwards."
             ) from error
-        except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            first = _CONNECTING.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
-            first = without_password(first, self._address)
-            if wrong := _WRONG.match(first):
-                raise SettingsError(
-                    f"A setting of the connection to Postgres is wrong: {wrong[1]}.",
-                    "Correct it in the library's address, the service file or the PG… variable that has it.",
-                ) from error
-            if refused := _REFUSED.match(first):
-                raise StoreError(
-                    f"Postgres refused the connection: {refused[1]}.", "Correct the library's address or the password."
-                ) from error
-            if isinstance(error, self._psycopg.errors.ConnectionTimeout):
-                self._outage.begins(first)
-            raise _away(first) from error
         except self._psycopg.Error as error:
-            said = str(error).strip().splitlines()
-            raise StoreError(f"Postgres refused: {said[0] if said else type(error).__name__}") from error
+            if isinstance(error, self._psycopg.errors.ConnectionTimeout):
+                self._outage.begins(said(error, self._address))
+            raise refusal(error, self._address) from error
 
     @contextmanager
     def reading(self, began: float = math.inf) -> Iterator[Translating]:
@@ -382,10 +360,6 @@ class Postgres:
 def _ending(db: Translating, after_s: int) -> str:
     """Has a session end that asks nothing for so long, where Postgres can do so."""
     return f", set_config('idle_session_timeout', '{after_s}s', false)" * (db.raw.info.server_version >= _ENDS_IDLE)
-
-
-def _away(said: str) -> RecordAway:
-    return RecordAway(f"Postgres does not answer: {said}.", "Check that it runs and can be reached, then try again.")
 
 
 def _busy(writer: str) -> LibraryBusy:
