@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.errors import InvalidInput
-from refdesk.library import Library
+from refdesk.library import LONGEST_URL, Library
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
@@ -110,8 +110,9 @@ def _copy_beside(ours: RecordAccess, theirs: RecordAccess, source: Library, targ
                 places = ", ".join("?" * (columns.count(",") + 1))
                 into = f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT DO NOTHING"
                 for page in _crawl_pages(old, table, columns):
+                    kept = page if table == "crawls" else [row for row in page if len(row[1]) <= LONGEST_URL]
                     with new.transaction() as db:
-                        db.executemany(into, page)
+                        db.executemany(into, kept)
     if source.metadata.exists():
         replace_file(target.metadata, source.metadata.read_text(encoding="utf-8"))
 
