@@ -64,7 +64,10 @@ def copy(
                     packs = old.execute(within, (first, last)).fetchall()
                     rows.put_packs(new.executemany, table, [(row, rows.names_in(table, row[3])) for row in packs])
             for table in _WHOLE:
-                _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
+                found = old.execute(f"SELECT * FROM {table}").fetchall()
+                if table == "skipped":
+                    found = [(collection, rows.indexable(path), reason) for collection, path, reason in found]
+                _insert(new, table, found)
             _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())
             target.copied(new)
         counts = {name: int(old.execute(f"SELECT count(*) FROM {name}").fetchone()[0]) for name in _COUNTED}

@@ -36,6 +36,7 @@ _WRITE_MS = 120_000  # time limit of a statement
 # Of a process that was stopped (Ctrl-Z) while it held a lock: more than its requests to Qdrant take.
 _STOPPED_S = 600
 _ENDS_IDLE = 140_000  # the version of Postgres that can do so
+_BUILD_S = 3_600.0  # of a step of a migration, which may read a whole table
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
@@ -50,6 +51,11 @@ _OWN = (
     "CREATE TABLE means (document INTEGER PRIMARY KEY, raw INTEGER NOT NULL, many INTEGER NOT NULL, data BLOB NOT NULL,"
     " FOREIGN KEY (document) REFERENCES documents ON DELETE CASCADE)",
     crawls.SCHEMA,
+    # Of paths and addresses, which have no limit, the start and a hash: a row of an index may have 2,704 bytes.  What
+    # these take the place of goes in a step of its own, since readers wait for that.
+    "CREATE INDEX documents_by_place ON documents (collection, substr(path, 1, 600));"
+    "CREATE INDEX documents_by_address ON documents USING hash (uri)",
+    "DROP INDEX documents_by_path; DROP INDEX documents_by_uri",
 )
 
 
@@ -115,7 +121,8 @@ class Postgres:
             ends = time.monotonic() + self._lock_timeout_s
             while found != wanted:
                 try:
-                    with self.transaction(logged=False) as db:
+                    with self.transaction(logged=False) as db, db.waiting(_BUILD_S):
+                        db.execute(f"SET LOCAL statement_timeout = {int(_BUILD_S * 1000)}")
                         # Whoever waits for a table keeps all later readers of it waiting too.
                         db.execute(f"SET LOCAL lock_timeout = {int(_ALTER_S * 1000)}")
                         found = self._migrate(db, versions(db))

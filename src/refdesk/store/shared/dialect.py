@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from refdesk.store.record.rows import INDEXED
 from refdesk.store.record.schema import Cursor
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ CONNECT_S = 3.0
 _HOST_S = 2  # of it for one of several hosts, so that a first one that hangs leaves time for the next; psycopg's least
 GRACE_S = 0.4  # beyond the time limit of a statement, for the way
 _MARKS = re.compile(r"'[^']*'|\?|(?<!:):([a-z]\w*)")
-_LIST = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)|json_each\(%s\)")
+_LIST = re.compile(r"(substr\(\w+, 1, \d+\)|[\w.]+) IN \(SELECT value FROM json_each\(%s\)\)|json_each\(%s\)")
+_BY_PATH = re.compile(r"ORDER BY (d\.)?path\b")  # whose start alone is in an index, since its length has no limit
 _NUMBERED = ("id", "collection")  # the ends of columns with numbers
 _PLAIN = re.compile(r"\s*INSERT INTO (\w+(?: \([\w,\s]+\))?)\s+VALUES \([?,\s]+\)\s*")  # what COPY does as well
 # Nearly all statements look rows up by an index.  Planned by the length of a list, or by the statistics of tables that
@@ -65,6 +67,7 @@ def translated(sql: str) -> tuple[str, tuple[int, ...]]:
         return f"{found[1]} = ANY(%s::{of}[])"
 
     lists: list[int] = []
+    sql = _BY_PATH.sub(rf"ORDER BY substr(\1path, 1, {INDEXED}), \1path", sql)
     sql = _LIST.sub(listed, _MARKS.sub(mark, sql.replace("%", "%%")))
     if _DEFINES.search(sql):
         for pattern, other in _TYPES:
