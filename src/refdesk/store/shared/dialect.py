@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import re
 import socket
@@ -83,6 +84,15 @@ def _storable(values: Any) -> Any:
     return [one.replace("\0", "\ufffd") if isinstance(one, str) and "\0" in one else one for one in values]
 
 
+def _bound(sql: str, parameters: Any) -> tuple[str, Any]:
+    """A statement and its values, as Postgres takes them."""
+    statement, lists = translated(sql)
+    values = _storable(parameters)
+    for at in lists:
+        values[at] = _storable(json.loads(values[at]))
+    return statement, values
+
+
 class Translating:
     """A connection that takes the statements of the record."""
 
@@ -91,11 +101,22 @@ class Translating:
         self.used_at = time.monotonic()
 
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
-        statement, lists = translated(sql)
-        values = _storable(parameters)
-        for at in lists:
-            values[at] = _storable(json.loads(values[at]))
-        return self.raw.execute(statement, values, binary=True)
+        return self.raw.execute(*_bound(sql, parameters), binary=True)
+
+    def pages(self, sql: str, parameters: Any, size: int, ends: float) -> Iterator[list[Any]]:
+        """The rows of a statement, so many at a time, within a transaction; together they may take until then."""
+        statement, values = _bound(sql, parameters)
+        self.raw.execute("SET LOCAL cursor_tuple_fraction = 1")  # all of them are read
+        with self.raw.cursor("pages") as cursor:
+            cursor.execute(statement, values, binary=True)
+            while True:
+                left_s = max(0.001, ends - time.monotonic())
+                self.raw.execute(f"SET LOCAL statement_timeout = {math.ceil(1000 * left_s)}")
+                with self.waiting(left_s):
+                    page = cursor.fetchmany(size)
+                if not page:
+                    return
+                yield page
 
     @contextmanager
     def waiting(self, limit_s: float) -> Iterator[None]:
