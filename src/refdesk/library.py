@@ -17,6 +17,8 @@ from refdesk.system.files import private, replace_file
 
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
+_LONGEST_NAME = 255  # characters, as file systems have it; one that is made leaves room for a number
+LONGEST_URL = 2_048  # characters of a crawled page's, as in sitemaps; a row of an index in Postgres may have 2,704
 
 
 def new_id() -> str:
@@ -29,12 +31,14 @@ def checked_name(name: str) -> str:
     """Returns the name if it is valid for a collection, else raises InvalidName."""
     if not _NAME.fullmatch(name):
         raise InvalidName(f"Collection name {name!r} is not allowed.", "Use letters, digits, hyphens and underscores.")
+    if len(name) > _LONGEST_NAME:
+        raise InvalidName(f"Collection name {name[:40]}… is too long.", f"Use at most {_LONGEST_NAME} characters.")
     return name
 
 
 def name_from(text: str) -> str:
     """A collection name made from a folder's or a site's name."""
-    return re.sub(r"[^a-zA-Z0-9_-]+", "-", text).strip("-") or "library"
+    return re.sub(r"[^a-zA-Z0-9_-]+", "-", text).strip("-")[: _LONGEST_NAME - 10] or "library"
 
 
 # ── the folder ──

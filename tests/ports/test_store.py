@@ -19,7 +19,7 @@ from refdesk.errors import (
 )
 from refdesk.model import Batch, EmbedderIdentity, Filters, Ranking, Reference, Skipped, Symbol
 from refdesk.ports import Store
-from refdesk.store.record import access, reads
+from refdesk.store.record import access, by_path
 from refdesk.text.analyse import terms
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 
@@ -162,8 +162,8 @@ def test_states_of_files_are_read_in_pages(store: Store, monkeypatch: pytest.Mon
 
 def test_states_of_many_files_are_asked_for_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    read = reads.file_states
-    monkeypatch.setattr(reads, "file_states", lambda *given: (asked.append(given), read(*given))[1])
+    read = by_path.file_states
+    monkeypatch.setattr(by_path, "file_states", lambda *given: (asked.append(given), read(*given))[1])
     store.apply(batch(*(write(f"d{i}", ["x"], path=f"{i}.py") for i in range(100))))
     assert len(list(store.file_states("code", [f"{i}.py" for i in range(200)]))) == 100
     assert len(asked) <= 1

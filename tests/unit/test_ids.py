@@ -1,10 +1,13 @@
-"""New ids are ULIDs."""
+"""New ids are ULIDs, and names of collections have a limit."""
 
 from __future__ import annotations
 
 import time
 
-from refdesk.library import new_id
+import pytest
+
+from refdesk.errors import InvalidName
+from refdesk.library import checked_name, name_from, new_id
 
 
 def test_an_id_tells_when_it_was_made_and_is_like_no_other() -> None:
@@ -24,3 +27,9 @@ def test_later_ids_sort_behind_earlier_ones() -> None:
     first = new_id()
     time.sleep(0.002)
     assert first < new_id()
+
+
+def test_a_name_has_a_limit_that_one_made_from_a_folder_keeps() -> None:
+    assert checked_name("a" * 255) and checked_name(f"{name_from('a' * 300)}-12345")
+    with pytest.raises(InvalidName, match="is too long"):
+        checked_name("a" * 256)

@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 
 from refdesk.crawl.urls import clean, is_text, site_of
 from refdesk.errors import InvalidInput, InvalidUri
+from refdesk.library import LONGEST_URL
 from refdesk.model import Skipped
 
 if TYPE_CHECKING:
     from refdesk.crawl.state import CrawlState
 
+_TOO_LONG = f"longer than {LONGEST_URL:,} characters"
 MOST_HOPS = 10  # redirects and canonical links in a row; browsers follow 20
 AGENT = "refdesk"  # the name by which robots.txt and robots tags address this crawler
 
@@ -59,6 +61,8 @@ class Scope:
         found = next((one for one in self.options.excludes if one.search(url)), None)
         if found is not None:
             return f"excluded by {found.pattern}"
+        if len(url) > LONGEST_URL:
+            return _TOO_LONG
         if "/_sources/" in url and url.endswith(".txt"):
             return "the source of another page"  # copied by Sphinx
         if url.endswith("/llms-full.txt") and url != self.options.start:
@@ -72,6 +76,8 @@ def crawl_options(url: str, *, excludes: tuple[str, ...] = (), **more: object) -
     host = urlsplit(start).hostname or ""
     if not start or ("://" not in url and host != "localhost" and not {".", ":"} & set(host)):  # no host
         raise InvalidUri(f"{url[:200]!r} is not a web address.", "Write it as https://host/path.")
+    if len(start) > LONGEST_URL:
+        raise InvalidUri(f"{start[:100]}… is {_TOO_LONG}.", "Start at another page.")
     try:
         patterns = tuple(re.compile(one) for one in excludes)
     except re.error as error:

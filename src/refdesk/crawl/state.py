@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from refdesk.crawl.model import MOST_HOPS
 from refdesk.crawl.urls import hide_keys
+from refdesk.library import LONGEST_URL
 from refdesk.model import Skipped
 from refdesk.settings import Durability
 from refdesk.store.record.crawls import SET_ASIDE, TABLES, CrawlFile, Crawls
@@ -213,12 +214,16 @@ class CrawlState:
     # --- pages -------------------------------------------------------------------------------------
 
     def add(self, entries: Iterable[Entry], state: PageState = "queued", reason: str = "") -> None:
-        """Adds new pages; known ones are unchanged."""
+        """Adds new pages; known ones are unchanged, and none has a URL that is too long."""
         query = (
             "INSERT INTO pages (collection, url, round, state, depth, late, hops, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
         )
-        rows = [(self._collection, e.url, self._round, state, e.depth, e.late, e.hops, reason) for e in entries]
+        rows = [
+            (self._collection, e.url, self._round, state, e.depth, e.late, e.hops, reason)
+            for e in entries
+            if len(e.url) <= LONGEST_URL
+        ]
         if rows:
             self._write((query, rows))
 

@@ -315,6 +315,7 @@ def _problems(draft: Draft, book: Playbook) -> Iterator[str]:
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*\r?\n?", re.S)
 _MAX_NAME = 64
+_MAX_ID = 200  # ours have 36
 _MAX_DESCRIPTION = 1024  # what agent skill folders allow
 
 
@@ -355,13 +356,16 @@ def from_markdown(text: str) -> Imported:
     book = parse(text[found.end() :] if found else text)
     given_metadata = front.get("metadata")
     own: dict[str, Any] = given_metadata if isinstance(given_metadata, dict) else {}
+    skill_id = str(own.get("skill_id") or "")
+    if len(skill_id) > _MAX_ID:
+        raise InvalidPlaybook([f"The skill_id has more than {_MAX_ID} characters."])
     problem = str(own.get("problem") or front.get("description") or book.goal)
     given = own.get("keywords") or list(dict.fromkeys(content_terms(f"{book.title} {problem}")))[:10]
     keywords = given.split(",") if isinstance(given, str) else [str(word) for word in given]
     confidence = own.get("confidence", book.confidence)
     return Imported(
         Draft(playbook=book, problem=problem, keywords=tuple(keywords)),
-        str(own.get("skill_id") or ""),
+        skill_id,
         min(1.0, max(0.0, float(confidence))) if isinstance(confidence, int | float) else FIRST_CONFIDENCE,
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.errors import InvalidInput
-from refdesk.library import Library
+from refdesk.library import LONGEST_URL, Library
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
@@ -64,7 +64,10 @@ def copy(
                     packs = old.execute(within, (first, last)).fetchall()
                     rows.put_packs(new.executemany, table, [(row, rows.names_in(table, row[3])) for row in packs])
             for table in _WHOLE:
-                _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
+                found = old.execute(f"SELECT * FROM {table}").fetchall()
+                if table == "skipped":
+                    found = [(collection, rows.indexable(path), reason) for collection, path, reason in found]
+                _insert(new, table, found)
             _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())
             target.copied(new)
         counts = {name: int(old.execute(f"SELECT count(*) FROM {name}").fetchone()[0]) for name in _COUNTED}
@@ -110,8 +113,9 @@ def _copy_beside(ours: RecordAccess, theirs: RecordAccess, source: Library, targ
                 places = ", ".join("?" * (columns.count(",") + 1))
                 into = f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT DO NOTHING"
                 for page in _crawl_pages(old, table, columns):
+                    kept = page if table == "crawls" else [row for row in page if len(row[1]) <= LONGEST_URL]
                     with new.transaction() as db:
-                        db.executemany(into, page)
+                        db.executemany(into, kept)
     if source.metadata.exists():
         replace_file(target.metadata, source.metadata.read_text(encoding="utf-8"))
 

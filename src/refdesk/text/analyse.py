@@ -67,10 +67,11 @@ _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-
 _WORD, _CJK_RUN = rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+", rf"[{_CJK}]"  # compiled on first use: each takes 3 ms
 _PARTS = re.compile(rf"{WORD.pattern}|[^\W\d_A-Za-z]+")
 # Marks that are optional in writing: Latin, Greek, Cyrillic, Hebrew and Arabic ones; not Japanese voicing.
-_ACCENTS = re.compile(
-    "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
-    "\u06d6-\u06dc\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
+ACCENTS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
+_ACCENTS = re.compile(f"[{ACCENTS}]+")
 _stemmer = Stemmer.Stemmer("english", 0)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
 import sqlite3
+import string
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -17,6 +19,7 @@ from refdesk.crawl.model import Scope, crawl_options
 from refdesk.crawl.site import Frontier, Robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import LibraryBusy, LibraryTooNew
+from refdesk.library import LONGEST_URL
 from refdesk.store.record.crawls import Crawls
 from refdesk.store.record.schema import Connection, Cursor
 from refdesk.store.shared.database import TooSlow
@@ -162,6 +165,18 @@ def test_an_answer_that_was_not_read_is_not_lost(opened: Open) -> None:
     assert (entry.url, entry.depth, held.data, headers) == (ROOT + "a", 3, b"<p>x</p>", {"x-robots-tag": "noindex"})
     again.set_state(ROOT + "a", "fetched")
     assert again.answered() == [] and len(again.bodies("fetched", 5)) == 1
+
+
+def test_a_page_with_a_very_long_link_is_kept_and_the_link_is_not_followed(opened: Open) -> None:
+    state = opened()
+    state.begin_round(ROOT)
+    long = "".join(random.Random(1).choices(string.ascii_letters, k=4_000))  # which does not compress
+    near = long[: LONGEST_URL - len(ROOT)]
+    found = frontier(state)
+    found.add([ROOT + "a", f"{ROOT}login?return={long}", ROOT + near], 1)
+    assert names(found) == ["a", near] and state.counts() == {"queued": 2}
+    state.add([Entry(ROOT + long, 1), Entry(ROOT + "b", 1)])
+    assert state.counts() == {"queued": 3}
 
 
 def test_rules_may_change_between_runs(opened: Open) -> None:

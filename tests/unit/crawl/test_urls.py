@@ -91,6 +91,8 @@ def test_the_scope_is_one_host() -> None:
     assert scope.why_not("https://docs.e.org/a?b") != ""
     assert scope.why_not("https://docs.e.org/llms-full.txt") != ""
     assert scope.why_not("https://docs.e.org/_sources/index.rst.txt") == "the source of another page"
+    assert scope.why_not("https://docs.e.org/" + "a" * 2_029) == ""
+    assert scope.why_not("https://docs.e.org/" + "a" * 2_030) == "longer than 2,048 characters"
     local = Scope.of(crawl_options("http://127.0.0.1:8000/"))
     assert local.why_not("http://127.0.0.1:8001/") == "on another host"
 
@@ -101,6 +103,8 @@ def test_options_are_checked() -> None:
         crawl_options("ftp://e.org/")
     with pytest.raises(InvalidUri, match="'notaurl' is not a web address"):
         crawl_options("notaurl")
+    with pytest.raises(InvalidUri, match="is longer than 2,048 characters"):
+        crawl_options("https://e.org/" + "a" * 4_000)
     assert crawl_options("localhost:8000/x").start == "https://localhost:8000/x"
     assert crawl_options("https://wiki/").start == "https://wiki/"
     with pytest.raises(InvalidInput, match="regular expression"):

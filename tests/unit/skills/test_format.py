@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.errors import InvalidPlaybook
-from refdesk.skills.format import checked, parse, render, tidy
+from refdesk.skills.format import checked, from_markdown, parse, render, tidy
 from refdesk.skills.model import Draft, Playbook, Step
 
 TRICKY = [
@@ -153,3 +153,12 @@ def test_a_draft_needs_a_problem_and_keywords() -> None:
     with pytest.raises(InvalidPlaybook, match=r"problem is missing.*no keywords"):
         checked(Draft(playbook=BOOK, problem="", keywords=(" ",)))
     assert checked(Draft(playbook=BOOK, problem=" a  b ", keywords=("X", "x ", ""))).keywords == ("x",)
+
+
+def test_an_id_in_a_file_has_a_limit() -> None:
+    def of(skill_id: str) -> str:
+        return f"---\nmetadata:\n  skill_id: {skill_id}\n---\n{PUBLISHED}"
+
+    assert from_markdown(of("a" * 200)).skill_id == "a" * 200
+    with pytest.raises(InvalidPlaybook, match="skill_id has more than 200 characters"):
+        from_markdown(of("a" * 201))

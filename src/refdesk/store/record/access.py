@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 from refdesk.model import EVERYTHING, Batch, Collection, EmbedderIdentity, FileState, Filters, Skipped, StoredChunk
 from refdesk.ports import View
-from refdesk.store.record import contents, reads
+from refdesk.store.record import by_path, contents, reads, rows
 from refdesk.store.record.batches import ChunkIds
 from refdesk.store.record.crawls import Crawls
 from refdesk.store.record.database import sequence
@@ -36,6 +37,7 @@ class RecordAccess(ABC):
     """Reads and writes a record over the connections that a subclass provides."""
 
     crawls: Crawls | None = None  # the tables of what crawls know, if they are in this record and not in a file
+    indexed: int | None = None  # how many characters of a path its index has, if not all
     left_over = ""  # the problem with an older version's playbooks file, if any
 
     def __init__(self) -> None:
@@ -117,7 +119,7 @@ class RecordAccess(ABC):
         return bool(self.left_over) or there is not None
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None:
-        given = list(skipped)
+        given = [s if len(s.path) <= rows.INDEXED else replace(s, path=rows.indexable(s.path)) for s in skipped]
         same = {s.path: s for s in given} == {s.path: s for s in self.skipped(collection)}
         if same and self.collection(collection) is not None:
             return
@@ -135,16 +137,17 @@ class RecordAccess(ABC):
         groups = [None] if wanted is None else [wanted[at : at + _PAGE] for at in range(0, len(wanted), _PAGE)]
         for group in groups:
             with self.reading() as db:
-                parts = list(reads.parts(db, collection, group))
+                parts = list(by_path.parts(db, collection, group, self.indexed))
             for part in parts:
                 while True:
                     with self.reading() as db:
-                        page = reads.file_states(db, collection, part, _PAGE)
+                        page = by_path.file_states(db, collection, part, _PAGE, self.indexed)
                     for path, *state, _ in page:
-                        yield path, FileState(*state)
+                        if part.has(path):
+                            yield path, FileState(*state)
                     if len(page) < _PAGE:
                         break
-                    part = (page[-1][0], page[-1][-1]), *part[1:]
+                    part = part._replace(after=(page[-1][0], page[-1][-1]))
 
     skipped = _read(reads.skipped)
     documents = _read(reads.documents)

@@ -289,6 +289,7 @@ def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
 def _remove_graph(db: Connection, document: int) -> None:
     for table, (places, name) in rows.PACKS.items():
         packs = db.execute(f"SELECT first, data FROM {table} WHERE document = ?", (document,)).fetchall()
-        named = {(one, document, first) for first, data in packs for one in rows.names_in(table, data)}
+        names = ((name, first) for first, data in packs for name in rows.names_in(table, data))
+        named = {(one, document, first) for name, first in names for one in rows.names_of(name)}
         db.executemany(f"DELETE FROM {places} WHERE {name} = ? AND document = ? AND first = ?", sorted(named))
         db.execute(f"DELETE FROM {table} WHERE document = ?", (document,))

@@ -70,37 +70,6 @@ def skipped(db: Connection, collection: str) -> list[Skipped]:
 # --- documents ----------------------------------------------------------------------------------
 
 
-_HOME = "collection = (SELECT id FROM collections WHERE name = ?)"
-_LAST = "\U0010ffff"  # no path comes after it
-_UP_TO, _AMONG = "path <= ?", "path IN (SELECT value FROM json_each(?))"
-
-Part = tuple[tuple[str, int], str, str]  # of a collection's files: after which path and row, a condition, its value
-
-
-def parts(db: Connection, name: str, paths: Sequence[str] | None) -> Iterator[Part]:
-    """The files at and below the given paths, or all; asking for each path by itself takes Postgres .5 ms."""
-    if paths is None:
-        yield ("", -1), _UP_TO, _LAST
-        return
-    wanted = json.dumps(list(map(rows.storable, paths)))
-    yield ("", -1), _AMONG, wanted
-    below = f"SELECT 1 FROM documents WHERE {_HOME} AND path > value || '/' AND path < value || '0'"  # follows '/'
-    found = db.execute(f"SELECT value FROM json_each(?) WHERE EXISTS ({below})", (wanted, name)).fetchall()
-    for (folder,) in found:
-        yield (f"{folder}/", -1), _UP_TO, f"{folder}/{_LAST}"
-
-
-def file_states(db: Connection, name: str, part: Part, limit: int) -> list[Any]:
-    """A page of a part of the collection's files: the path, what makes a FileState, and the row."""
-    after, condition, value = part
-    found = db.execute(
-        "SELECT path, ulid, size, modified_ns, content_hash, stamp, id FROM documents"
-        f" WHERE {_HOME} AND (path, id) > (?, ?) AND {condition} ORDER BY path, id LIMIT ?",
-        (name, *after, value, limit),
-    )
-    return found.fetchall()
-
-
 def documents(db: Connection, collection: str, limit: int, offset: int) -> list[Document]:
     """A page of the collection's documents by path, or of all without a name."""
     within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
@@ -137,8 +106,9 @@ def document_by_uri(db: Connection, uri: str, collection: str = "") -> Document 
 
 def document_by_path(db: Connection, collection: str, path: str) -> Document | None:
     """The first document of the collection at that path."""
-    where = "WHERE n.name = ? AND d.path = ? ORDER BY d.id LIMIT 1"
-    row = db.execute(_SELECT_DOCUMENT + where, (collection, rows.storable(path))).fetchone()
+    path = rows.storable(path)
+    where = f"WHERE n.name = ? AND d.path = ? AND substr(d.path, 1, {rows.INDEXED}) = ? ORDER BY d.id LIMIT 1"
+    row = db.execute(_SELECT_DOCUMENT + where, (collection, path, path[: rows.INDEXED])).fetchone()
     return rows.document_from(row) if row else None
 
 
@@ -260,12 +230,12 @@ def symbols_named(db: Connection, name: str, collection: str = "") -> list[tuple
 
 def _symbols_where(db: Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
     name = rows.storable(name)
-    found = db.execute(
+    where = (
         "SELECT " + rows.DOCUMENT + ", s.data FROM symbol_names t JOIN symbol_packs s ON s.document = t.document"
         " AND s.first = t.first JOIN documents d ON d.id = t.document JOIN collections n ON n.id = d.collection"
-        " WHERE t.name = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first",
-        (name, collection_name),
+        " WHERE t.name = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first"
     )
+    found = (row for one in rows.names_of(name) for row in db.execute(where, (one, collection_name)))
     return [(owner, one) for owner, (data,) in _with_owners(found) for one in rows.symbols_in(data, name)]
 
 
@@ -283,12 +253,12 @@ def references_to(
 ) -> list[tuple[Document, Reference]]:
     """Uses of that name; of the given kinds only, if any."""
     name = rows.storable(name)
-    found = db.execute(
+    where = (
         "SELECT " + rows.DOCUMENT + ", r.data FROM ref_targets t JOIN ref_packs r ON r.document = t.document"
         " AND r.first = t.first JOIN documents d ON d.id = t.document JOIN collections n ON n.id = d.collection"
-        " WHERE t.target = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first",
-        (name, collection),
+        " WHERE t.target = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first"
     )
+    found = (row for one in rows.names_of(name) for row in db.execute(where, (one, collection)))
     return [(owner, one) for owner, (data,) in _with_owners(found) for one in rows.references_in(data, name, kinds)]
 
 

@@ -42,6 +42,8 @@ CHUNK = (
 # References in a row.  Unpacking the 85 rows with 155 uses of a name took 2.0 ms; at 256 a row, 57 rows took 2.5.
 _TOGETHER = 64
 _LEVEL = 4  # of compression: raw contents take 12 % less room than at 1, and a third more time, .07 s of 20
+# Characters of a name or a path that are in an index: a row of one may have 2,704 bytes in Postgres.
+INDEXED = 600
 _SYMBOLS = 32  # in a row: 64 take half as much room again, since SQLite gives a row of over 2 kB a page of its own
 _decode = json.JSONDecoder().raw_decode  # json.loads also looks for white space around, which dump() never writes
 
@@ -77,6 +79,16 @@ def storable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+def indexable(name: str) -> str:
+    """A name by which rows are found: of one that no index would take, the start and a hash of all."""
+    return name if len(name) <= INDEXED else f"{name[: INDEXED - 40]}…{content_key(name.encode()).hex()}"
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """The names that rows of that name may have: an earlier RefDesk kept long ones whole."""
+    return (name,) if len(name) <= INDEXED else (indexable(name), name)
 
 
 def content_key(data: bytes) -> bytes:
@@ -197,7 +209,11 @@ def put_packs(write: Callable[[str, Iterable[Any]], object], table: str, packed:
     some = list(packed)
     write(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", [row for row, _ in some])  # noqa: S608 - a key of PACKS
     named = sorted((name, *row[:2]) for row, names in some for name in names)
-    write(f"INSERT INTO {PACKS[table][0]} VALUES (?, ?, ?)", named)  # noqa: S608 - a constant
+    long = [(indexable(name), *place) for name, *place in named if len(name) > INDEXED]
+    into = f"INSERT INTO {PACKS[table][0]} VALUES (?, ?, ?)"  # noqa: S608 - a constant
+    write(into, [one for one in named if len(one[0]) <= INDEXED] if long else named)
+    if long:  # some may be there: an earlier RefDesk that is still running does not remove them
+        write(f"{into} ON CONFLICT DO NOTHING", long)
 
 
 def references_in(pack: bytes, target: str | None = None, kinds: Sequence[str] = ()) -> list[Reference]:

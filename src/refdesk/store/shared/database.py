@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from refdesk.errors import LibraryBusy, RecordAway, RefdeskError, SettingsError, StoreError
+from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared.address import without_password
-from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, first_line, own_name, refusal
+from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
+from refdesk.store.shared.refusals import away, refusal, said
 from refdesk.system.wanted import Outage
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ _WRITE_MS = 120_000  # time limit of a statement
 # Of a process that was stopped (Ctrl-Z) while it held a lock: more than its requests to Qdrant take.
 _STOPPED_S = 600
 _ENDS_IDLE = 140_000  # the version of Postgres that can do so
+_BUILD_S = 3_600.0  # of a step of a migration, which may read a whole table
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
@@ -50,6 +52,11 @@ _OWN = (
     "CREATE TABLE means (document INTEGER PRIMARY KEY, raw INTEGER NOT NULL, many INTEGER NOT NULL, data BLOB NOT NULL,"
     " FOREIGN KEY (document) REFERENCES documents ON DELETE CASCADE)",
     crawls.SCHEMA,
+    # Of paths and addresses, which have no limit, the start and a hash: a row of an index may have 2,704 bytes.  What
+    # these take the place of goes in a step of its own, since readers wait for that.
+    "CREATE INDEX documents_by_place ON documents (collection, substr(path, 1, 600));"
+    "CREATE INDEX documents_by_address ON documents USING hash (uri)",
+    "DROP INDEX documents_by_path; DROP INDEX documents_by_uri",
 )
 
 
@@ -78,8 +85,8 @@ class Postgres:
         try:
             conninfo_to_dict(address)
         except psycopg.ProgrammingError as error:
-            said = without_password(str(error).strip(), address)
-            raise SettingsError(f"The address of the library is not one for Postgres: {said}.", "Correct it.") from None
+            why = without_password(str(error).strip(), address)
+            raise SettingsError(f"The address of the library is not one for Postgres: {why}.", "Correct it.") from None
         self._psycopg = psycopg
         self._address = address
         self.schema = schema_name
@@ -119,7 +126,8 @@ class Postgres:
             ends = time.monotonic() + self._lock_timeout_s
             while found != wanted:
                 try:
-                    with self.transaction(logged=False) as db:
+                    with self.transaction(logged=False) as db, db.waiting(_BUILD_S):
+                        db.execute(f"SET LOCAL statement_timeout = {int(_BUILD_S * 1000)}")
                         # Whoever waits for a table keeps all later readers of it waiting too.
                         db.execute(f"SET LOCAL lock_timeout = {int(_ALTER_S * 1000)}")
                         found = self._migrate(db, versions(db))
@@ -156,7 +164,7 @@ class Postgres:
             raise LibraryBusy(f"All {_MOST_CONNECTIONS} connections to Postgres are in use.", "Try again.")
         try:
             if self._outage.hinders(CONNECT_S + _CHECK_S):
-                raise _away(self._outage.problem)
+                raise away(self._outage.problem)
             with self._explained():
                 db = self._checked()
                 try:
@@ -215,16 +223,10 @@ class Postgres:
             raise LibraryBusy(
                 "The library's tables can't be changed while a backup or a copy of it is made.", "Try again afterwards."
             ) from error
-        except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            first = first_line(error, self._address)
-            if refused := refusal(first):
-                raise refused from error
-            if isinstance(error, self._psycopg.errors.ConnectionTimeout):
-                self._outage.begins(first)
-            raise _away(first) from error
         except self._psycopg.Error as error:
-            said = str(error).strip().splitlines()
-            raise StoreError(f"Postgres refused: {said[0] if said else type(error).__name__}") from error
+            if isinstance(error, self._psycopg.errors.ConnectionTimeout):
+                self._outage.begins(said(error, self._address))
+            raise refusal(error, self._address) from error
 
     @contextmanager
     def reading(self, began: float = math.inf) -> Iterator[Translating]:
@@ -414,10 +416,6 @@ class Postgres:
 def _ending(db: Translating, after_s: int) -> str:
     """Has a session end that asks nothing for so long, where Postgres can do so."""
     return f", set_config('idle_session_timeout', '{after_s}s', false)" * (db.raw.info.server_version >= _ENDS_IDLE)
-
-
-def _away(said: str) -> RecordAway:
-    return RecordAway(f"Postgres does not answer: {said}.", "Check that it runs and can be reached, then try again.")
 
 
 def _busy(writer: str) -> LibraryBusy:

@@ -16,6 +16,7 @@ from refdesk.model import EVERYTHING, Batch, Collection, Filters, Finding, Stats
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import LONG, sequence
+from refdesk.store.record.rows import INDEXED
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
@@ -52,6 +53,8 @@ class _Own(threading.local):
 
 class SharedStore(RecordAccess):
     """Implements ports.Store on servers; any number of processes on any number of machines may use it at once."""
+
+    indexed = INDEXED
 
     def __init__(
         self, address: str, *, lock_timeout_s: float = 30.0, api_key: str = "", beside: Library | None = None

@@ -225,8 +225,7 @@ class Scan:
                     if wanted and not satisfies({**rows.load_map(of_document), **rows.load_map(of_chunk)}, wanted):
                         continue
                     if odd:
-                        hay = fold(odd).lower().replace("_", "")
-                        flags = ["01"[one in hay] for one in probes]
+                        flags = ["01"[there] for there in held(odd, probes)]
                     for having, flag in zip(found, flags, strict=True):
                         if flag == "1":
                             having.append(chunk_id)
@@ -247,6 +246,12 @@ class Scan:
         with self._record.snapshot() as db:
             rows: list[Any] = json.loads(db.execute(_AT_ONCE, (json.dumps(chunk_ids),)).fetchone()[0])
             return rows
+
+
+def held(text: str, probes: Sequence[str]) -> list[bool]:
+    """Which of the probes the text contains, whatever its alphabet."""
+    hay = fold(text).lower().replace("_", "").replace("ς", "σ")  # which of them depends on what follows
+    return [one.replace("ς", "σ") in hay for one in probes]
 
 
 def probe(term: str) -> str:
