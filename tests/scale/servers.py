@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import platform
+import random
 import shutil
 import signal
 import socket
@@ -48,12 +49,15 @@ class Missing(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Ports that nobody listens on, and that the system gives no connection until a server has them."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        found: list[int] = []
+        while len(found) < count:
+            port = random.randrange(10_000, 32_000)
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                found.append(port)
+        return found
 
 
 def _end_with_parent() -> None:
