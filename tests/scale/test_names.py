@@ -23,8 +23,8 @@ from refdesk.store.record import by_path, reads, rows
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.contents import put_meta
 from refdesk.store.record.crawls import CrawlFile
-from refdesk.store.shared.database import _OWN
 from refdesk.store.shared.store import SharedStore
+from refdesk.store.shared.tables import _OWN
 from tests.ports.library import IDENTITY, batch, collection, write
 from tests.scale.shared import filled, texts_with
 
