@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from refdesk.store.local import LocalStore
+from refdesk.store.shared.address import parse
+from refdesk.store.shared.nodes import Nodes
 from refdesk.store.shared.store import SharedStore
 from tests.mcp_client.stdio import environment
 from tests.ports.library import IDENTITY, batch, collection, write
-from tests.scale.shared import filled
+from tests.scale.shared import LONG_S, filled
 
 # The program, which gets a signal when it calls a function for the given time.
 _PROGRAM = """
@@ -153,3 +156,22 @@ def test_a_connection_that_is_interrupted_in_a_statement_is_not_used_again(
     assert store.count_documents("") == 0
     store.apply(batch(write("a", ["alpha"], vectors=False)))
     assert "ignored" not in caplog.text
+
+
+def test_a_call_that_is_interrupted_as_it_begins_keeps_no_process_from_its_end(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import grpc._channel
+    from qdrant_client import grpc as messages
+
+    def interrupt(state: object) -> None:
+        raise KeyboardInterrupt
+
+    nodes = Nodes(parse(address), "")
+    monkeypatch.setattr(grpc._channel, "_run_channel_spin_thread", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        nodes.start("Collections", "List", messages.ListCollectionsRequest())
+    closing = threading.Thread(target=nodes.close, daemon=True)
+    closing.start()
+    closing.join(LONG_S)
+    assert not closing.is_alive()

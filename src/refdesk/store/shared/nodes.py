@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 ASK_S = 3.5  # of a query, all attempts together: after it words are searched in the record, in five seconds in all
 _AGAIN_S = 1.0  # and after none answered
 WRITE_S = 60.0
+_CLOSE_S = 3.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
 _LARGEST = 256 << 20  # bytes of a message
@@ -189,8 +190,14 @@ class Nodes:
             return self._channels[node]
 
     def close(self) -> None:
-        for channel in self._channels.values():
-            channel.close()
+        def close(channels: Sequence[grpc.Channel]) -> None:
+            for channel in channels:
+                channel.close()
+
+        # gRPC waits for the end of each call, which never comes if it was interrupted as it began.
+        closing = threading.Thread(target=close, args=[list(self._channels.values())], daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
         self._channels.clear()
         self._methods.clear()
 
