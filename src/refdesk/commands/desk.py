@@ -110,7 +110,8 @@ def interruptible(then: str) -> Iterator[Callable[[str], None]]:
     def stop(number: int, frame: object) -> None:
         nonlocal by
         by = number
-        signal.signal(number, signal.SIG_IGN)  # told twice, it still cleans up
+        for one in told_by:  # told twice, it ends at once; both come when a session ends
+            signal.signal(one, signal.SIG_DFL if one == number else signal.SIG_IGN)
         raise KeyboardInterrupt
 
     told_by: list[signal.Signals] = []
