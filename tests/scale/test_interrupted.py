@@ -23,15 +23,22 @@ from tests.scale.shared import LONG_S, filled
 
 # The program, which gets a signal when it calls a function for the given time.
 _PROGRAM = """
-import importlib, os, signal, sys
-signalled, module, name, at = sys.argv[1:5]
+import importlib, os, signal, sys, time
+signalled, module, name, at, *removed = [*sys.argv[1:4], *sys.argv[4].split("-")]
 owner = importlib.import_module(module)
 was, calls = getattr(owner, name), 0
+
+class Removed:
+    def __del__(self):
+        os.kill(os.getpid(), getattr(signal, signalled))
 
 def counted(*given, **more):
     global calls
     calls += 1
-    if calls == int(at):
+    if calls == int(at) and removed:
+        Removed()
+        time.sleep(60)
+    elif calls == int(at):
         os.kill(os.getpid(), getattr(signal, signalled))
     return was(*given, **more)
 
@@ -140,6 +147,13 @@ def test_a_backup_of_servers_that_is_told_to_end_leaves_no_file(folder: Path, sh
 def test_a_check_that_is_interrupted_says_so(folder: Path) -> None:
     where = "refdesk.store.doctor _check_vectors 1"
     said = _interrupted(folder, "SIGINT", where, "--library", str(folder / "library"), "doctor", "--check")
+    assert said == "Interrupted. Not everything was checked: run it again."
+
+
+@pytest.mark.parametrize("by", ["SIGINT", "SIGTERM"])
+def test_an_interruption_is_not_lost_while_an_object_is_removed(folder: Path, by: str) -> None:
+    where = "refdesk.store.doctor _check_vectors 1-removed"
+    said = _interrupted(folder, by, where, "--library", str(folder / "library"), "doctor", "--check")
     assert said == "Interrupted. Not everything was checked: run it again."
 
 
