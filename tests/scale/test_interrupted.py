@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,22 +14,31 @@ from pathlib import Path
 import pytest
 
 from refdesk.store.local import LocalStore
+from refdesk.store.shared.address import parse
+from refdesk.store.shared.nodes import Nodes
 from refdesk.store.shared.store import SharedStore
 from tests.mcp_client.stdio import environment
 from tests.ports.library import IDENTITY, batch, collection, write
-from tests.scale.shared import filled
+from tests.scale.shared import LONG_S, filled
 
 # The program, which gets a signal when it calls a function for the given time.
 _PROGRAM = """
-import importlib, os, signal, sys
-signalled, module, name, at = sys.argv[1:5]
+import importlib, os, signal, sys, time
+signalled, module, name, at, *removed = [*sys.argv[1:4], *sys.argv[4].split("-")]
 owner = importlib.import_module(module)
 was, calls = getattr(owner, name), 0
+
+class Removed:
+    def __del__(self):
+        os.kill(os.getpid(), getattr(signal, signalled))
 
 def counted(*given, **more):
     global calls
     calls += 1
-    if calls == int(at):
+    if calls == int(at) and removed:
+        Removed()
+        time.sleep(60)
+    elif calls == int(at):
         os.kill(os.getpid(), getattr(signal, signalled))
     return was(*given, **more)
 
@@ -140,6 +150,13 @@ def test_a_check_that_is_interrupted_says_so(folder: Path) -> None:
     assert said == "Interrupted. Not everything was checked: run it again."
 
 
+@pytest.mark.parametrize("by", ["SIGINT", "SIGTERM"])
+def test_an_interruption_is_not_lost_while_an_object_is_removed(folder: Path, by: str) -> None:
+    where = "refdesk.store.doctor _check_vectors 1-removed"
+    said = _interrupted(folder, by, where, "--library", str(folder / "library"), "doctor", "--check")
+    assert said == "Interrupted. Not everything was checked: run it again."
+
+
 def test_a_connection_that_is_interrupted_in_a_statement_is_not_used_again(
     store: SharedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,3 +170,22 @@ def test_a_connection_that_is_interrupted_in_a_statement_is_not_used_again(
     assert store.count_documents("") == 0
     store.apply(batch(write("a", ["alpha"], vectors=False)))
     assert "ignored" not in caplog.text
+
+
+def test_a_call_that_is_interrupted_as_it_begins_keeps_no_process_from_its_end(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import grpc._channel
+    from qdrant_client import grpc as messages
+
+    def interrupt(state: object) -> None:
+        raise KeyboardInterrupt
+
+    nodes = Nodes(parse(address), "")
+    monkeypatch.setattr(grpc._channel, "_run_channel_spin_thread", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        nodes.start("Collections", "List", messages.ListCollectionsRequest())
+    closing = threading.Thread(target=nodes.close, daemon=True)
+    closing.start()
+    closing.join(LONG_S)
+    assert not closing.is_alive()

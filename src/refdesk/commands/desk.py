@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 3.0
 _REDRAWN_EVERY_S = 0.1
+_AGAIN_S = 0.05
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 Tell = Callable[[int, int, str], None]  # done, total, current item
 
@@ -99,6 +100,7 @@ def interruptible(then: str) -> Iterator[Callable[[str], None]]:
     Which is `then`, or what the function that it gives was told last.
     """
     import contextlib
+    import os
     import signal
     import threading
 
@@ -111,8 +113,18 @@ def interruptible(then: str) -> Iterator[Callable[[str], None]]:
     def stop(number: int, frame: object) -> None:
         nonlocal by
         by = number
-        signal.signal(number, signal.SIG_IGN)  # told twice, it still cleans up
+        for one in told_by:  # told twice, it ends at once; both come when a session ends
+            signal.signal(one, signal.SIG_DFL if one == number else signal.SIG_IGN)
         raise KeyboardInterrupt
+
+    def lost(about: sys.UnraisableHookArgs) -> None:
+        """Interrupts again where Python was removing an object: it shows what is raised then, and goes on."""
+        if not isinstance(about.exc_value, KeyboardInterrupt):
+            hook(about)
+            return
+        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
 
     told_by: list[signal.Signals] = []
     if threading.current_thread() is threading.main_thread():
@@ -120,6 +132,7 @@ def interruptible(then: str) -> Iterator[Callable[[str], None]]:
                    if signal.getsignal(one) is signal.SIG_DFL]  # fmt: skip
     for one in told_by:
         signal.signal(one, stop)
+    hook, sys.unraisablehook = sys.unraisablehook, lost
     try:
         yield tell
     except (click.Abort, KeyboardInterrupt):
@@ -127,6 +140,7 @@ def interruptible(then: str) -> Iterator[Callable[[str], None]]:
             click.echo(f"Interrupted. {then}", err=True)
         sys.exit(128 + by)
     finally:
+        sys.unraisablehook = hook
         for one in told_by:
             signal.signal(one, signal.SIG_DFL)
 

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 ASK_S = 3.5  # of a query, all attempts together: after it words are searched in the record, in five seconds in all
 _AGAIN_S = 1.0  # and after none answered
 WRITE_S = 60.0
+_CLOSE_S = 3.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
 _BEAT_S, _LATE_S = 2.0, 5.0  # between looks whether nodes go on; for which one that hung is asked last then
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
@@ -266,8 +267,15 @@ class Nodes:
 
     def close(self) -> None:
         self._closing.set()
-        for channel in self._channels.values():
-            channel.close()
+
+        def close(channels: Sequence[grpc.Channel]) -> None:
+            for channel in channels:
+                channel.close()
+
+        # gRPC waits for the end of each call, which never comes if it was interrupted as it began.
+        closing = threading.Thread(target=close, args=[list(self._channels.values())], daemon=True)
+        closing.start()
+        closing.join(_CLOSE_S)
         self._channels.clear()
         self._methods.clear()
 
