@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,15 @@ from tests.scale import servers
 from tests.scale.shared import filled
 
 _number = itertools.count()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, Any, Any]:
+    """Skips a test whose own servers can't be had."""
+    try:
+        return (yield)
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture
