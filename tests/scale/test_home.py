@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refdesk.store.shared import home
-from refdesk.store.shared.state import see
+from refdesk.store.shared.state import note_nodes, see
 from refdesk.store.shared.store import SharedStore
 from tests.ports.library import batch, vector, write
 from tests.scale import servers
@@ -75,7 +74,7 @@ def test_a_node_that_learns_of_the_index_late_is_not_called_another(store: Share
     store.apply(batch(write("a", ["alpha"])))
     its_index = _index(store)
     with store.writing(), store.transaction(logged=False) as db:
-        home.note(db, ["elsewhere:6334"])
+        note_nodes(db, ["elsewhere:6334"])
     store._follower.report_missing(its_index)
     until(lambda: bool(store._follower.elsewhere))
     assert store._follower.elsewhere == "elsewhere:6334"

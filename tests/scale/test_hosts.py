@@ -16,7 +16,7 @@ import pytest
 from refdesk.app import PARTS
 from refdesk.errors import RecordAway, StoreError
 from refdesk.settings import load
-from refdesk.store.shared import dialect, refusals
+from refdesk.store.shared import dialect
 from refdesk.store.shared.store import SharedStore
 from tests.ports.library import batch, collection, write
 from tests.scale import servers
@@ -197,4 +197,4 @@ def test_a_server_that_is_full_is_away_and_the_address_is_not_blamed(
     ],
 )
 def test_what_is_wrong_in_the_address_is_not_called_away(said: str, told: str) -> None:
-    assert (told or "does not answer") in str(refusals.no_connection(said))
+    assert (told or "does not answer") in str(dialect.no_connection(said))

@@ -282,7 +282,7 @@ def _waiting(pending: Sequence[str]) -> str:
 
 def stale_hits(desk: Desk, hits: Iterable[Hit]) -> set[int]:
     """The chunk ids of hits whose file no longer has their lines; hits without a file of this machine never are."""
-    here = [hit.stored for hit in hits if local_file(hit.stored.document)]
+    here = [hit.stored for hit in hits if hit.stored.document.uri.startswith("file://")]
     others = desk.on_other_machines({one.document.collection for one in here})
     return {one.id for one in here if one.document.collection not in others and _is_stale(one.document, one.chunk)}
 

@@ -29,9 +29,7 @@ _CODE = frozenset(
 _TEMPLATES = frozenset(["ejs", "erb", "hbs", "j2", "jinja", "jinja2", "mustache", "tmpl", "tpl"])
 _MANUAL = re.compile(r"\.(?:pdf|[1-9](?:\.\w+)?)$", re.IGNORECASE)
 _OF_DOCS = re.compile(r"(?:^|/)(?:docs?|man)/", re.IGNORECASE)
-_VENDORED = re.compile(
-    r"(?:^|/)(?:bundled|vendor(?:ed)?|third[_-]?party|3rdparty|external|node_modules)/", re.IGNORECASE
-)
+_VENDORED = re.compile(r"(?:^|/)(?:bundled|vendor(?:ed)?|third[_-]?party|3rdparty|external|node_modules)/", re.I)
 _DECLARATIONS = re.compile(r"\.d\.[cm]?ts$|\.pyi$", re.IGNORECASE)
 _HEADERS, _IMPLEMENTATIONS = frozenset(["h", "hh", "hpp", "hxx"]), frozenset(["c", "cc", "cpp", "cxx", "m", "mm"])
 _INLINE = re.compile(r"(?<=.)[-_]inl$", re.IGNORECASE)
@@ -395,10 +393,7 @@ def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> tup
 
 def _cut(line: str, wanted: set[str], aim: int) -> str:
     """A window of one very long line around its first matched word."""
-    position = 0
-    for start in range(0, len(line), aim):
-        if wanted.intersection(analyse.terms(line[start : start + aim])):
-            position = start
-            break
+    starts = range(0, len(line), aim)
+    position = next((at for at in starts if wanted.intersection(analyse.terms(line[at : at + aim]))), 0)
     begin, end = max(0, position - aim // 4), min(len(line), position + aim)
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")

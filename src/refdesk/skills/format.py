@@ -314,8 +314,7 @@ def _problems(draft: Draft, book: Playbook) -> Iterator[str]:
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*\r?\n?", re.S)
-_MAX_NAME = 64
-_MAX_ID = 200  # ours have 36
+_MAX_NAME, _MAX_ID = 64, 200  # our ids have 36
 _MAX_DESCRIPTION = 1024  # what agent skill folders allow
 
 

@@ -14,12 +14,12 @@ from refdesk.store.record import contents
 from refdesk.store.record.batches import BOTH
 from refdesk.store.record.database import sequence
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import collection, home, points
+from refdesk.store.shared import collection, points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import FOLLOWER, Postgres
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
-from refdesk.store.shared.state import Seen, condemn, see
+from refdesk.store.shared.state import Seen, condemn, left_index, see
 
 if TYPE_CHECKING:
     from qdrant_client import grpc as messages
@@ -169,7 +169,7 @@ def _held(postgres: Postgres) -> str:
 def _left(postgres: Postgres, nodes: Nodes) -> str:
     """Names the index of the database that this one was copied from, if the nodes still know it."""
     with postgres.reading() as db:
-        left = home.left(db)
+        left = left_index(db)
     is_there = left and collection.exists(nodes, left)
     return f" {left} is of the database that this one was copied from: if that is gone, remove it." * bool(is_there)
 

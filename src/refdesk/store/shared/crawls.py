@@ -71,7 +71,7 @@ class _Lock:
                 with _closed_if_not_used(db):
                     self._take_again(db)
                 self._db = db
-            with db.raw.transaction():
+            with db.transaction():
                 yield db
 
     def _is_taken(self, db: Translating) -> bool:

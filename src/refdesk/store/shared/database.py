@@ -19,8 +19,7 @@ from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import tables
 from refdesk.store.shared.address import without_password
-from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
-from refdesk.store.shared.refusals import away, refusal, said
+from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, away, connect, own_name, refusal, said
 from refdesk.system.wanted import Outage
 
 _log = logging.getLogger(__name__)

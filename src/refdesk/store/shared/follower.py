@@ -14,14 +14,24 @@ from refdesk.errors import RefdeskError, SettingsError, StoreError
 from refdesk.store.record.contents import meta, put_meta, trim_log
 from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import collection, home, points
+from refdesk.store.shared import collection, points
 from refdesk.store.shared.address import Address
-from refdesk.store.shared.collection import Belonging
+from refdesk.store.shared.collection import Belonging, Sending
 from refdesk.store.shared.database import LEAST_S, SEARCH_S, STRETCH, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
-from refdesk.store.shared.sending import Sending
-from refdesk.store.shared.state import BARE, Searched, Seen, State, save, save_before, see
+from refdesk.store.shared.state import (
+    BARE,
+    Searched,
+    Seen,
+    State,
+    made_elsewhere,
+    note_nodes,
+    save,
+    save_before,
+    see,
+    settle,
+)
 from refdesk.system.wanted import is_wanted
 
 _log = logging.getLogger(__name__)
@@ -154,14 +164,14 @@ class Follower:
     def _step(self, db: Translating, ends: float = math.inf, *, creates: bool = True) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
         if self._settled != self._postgres.breaks:
-            home.settle(db)
+            settle(db)
             self._settled = self._postgres.breaks
         seen = see(db)
         state = seen.state
         if seen.is_later:
             return False
         is_lost = state is not None and seen.is_current and self._is_lost(state)
-        self.elsewhere = home.elsewhere(db, self._address.nodes) if is_lost else ""
+        self.elsewhere = made_elsewhere(db, self._address.nodes) if is_lost else ""
         if self.elsewhere:
             return False
         if state is None or not seen.is_current or is_lost:
@@ -173,11 +183,11 @@ class Follower:
         try:
             if not self._belonging.is_sure(db, state, seen.seq, self._postgres.breaks, _left(ends)):
                 _log.warning("the index and the record are not of one time, as after a backup; it is built anew")
-                home.note(db, self._address.nodes)
+                note_nodes(db, self._address.nodes)
                 self._missing = state.name
                 return True
             if self._noted != state.name:
-                home.note(db, self._address.nodes)
+                note_nodes(db, self._address.nodes)
                 self._noted = state.name
             if state.built is not None:
                 self._fill(db, state, ends)
@@ -205,7 +215,7 @@ class Follower:
         save_before(db, searched)
         put_meta(db, BARE, name)
         self.sending.told = -1
-        home.note(db, self._address.nodes)
+        note_nodes(db, self._address.nodes)
         self._save(db, State(name, seen.generation, seen.seq, built=-1))
         self._drop_others(db)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
-from refdesk.store.shared import letters
 from refdesk.store.shared.database import Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.words.index import BY_ID
 from refdesk.store.words.scan import Scan, held, probe, within
+from refdesk.text import letters
 
 _FROM = "FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text WHERE 1 = 1"
 # Each step is a fence (OFFSET 0): else texts are put together anew for each term.  In ASCII words are looked for as

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
+import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refdesk.model import EmbedderIdentity
 from refdesk.store.record.contents import meta, put_meta
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.words.index import VERSION as ANALYSED
+
+if TYPE_CHECKING:
+    from refdesk.store.shared.dialect import Translating
+
+_log = logging.getLogger(__name__)
 
 # In meta; each apart from the first, which older servers read: which index has no graphs yet, which one is searched
 # until another is whole, and which one is to be made anew.
@@ -161,3 +169,55 @@ def condemn(db: Connection, name: str = "") -> None:
     """Has the index made anew, or the one of that name; noted where nobody who follows writes over it."""
     state = state_of(db)
     put_meta(db, _UNSOUND, name or (state.name if state is not None else ""))
+
+
+# Where the record and its index are: a record that was copied with its database leaves the index to the other, and one
+# index is not made in turns by servers that name different nodes.
+
+_DATABASE, _NODES, _LEFT = "database", "index nodes", "index left"  # in meta
+_IDENTITY = """
+SELECT (SELECT system_identifier FROM pg_control_system()) || ' ' || oid FROM pg_database
+WHERE datname = current_database()
+"""
+
+
+def settle(db: Translating) -> None:
+    """Gives a record whose database is a copy another name, so that it gets an index of its own.
+
+    Until that is whole the other's is searched, which it must neither write to nor remove.
+    """
+    from psycopg.errors import InsufficientPrivilege
+
+    try:
+        identity = str(db.execute(_IDENTITY).fetchone()[0])
+    except InsufficientPrivilege:  # whether it is a copy can't be known
+        return
+    known = meta(db, _DATABASE)
+    if known == identity:
+        return
+    if known:
+        put_meta(db, "library", secrets.token_hex(8))
+        if (state := state_of(db)) is not None:
+            _log.warning(
+                "the record's database is a copy or was moved: it gets an index of its own beside %s", state.name
+            )
+            put_meta(db, _LEFT, state.name)
+            condemn(db)
+    put_meta(db, _DATABASE, identity)
+
+
+def left_index(db: Connection) -> str:
+    """The index of the database that this one was copied from, if this was copied."""
+    return meta(db, _LEFT) or ""
+
+
+def made_elsewhere(db: Connection, nodes: Sequence[str]) -> str:
+    """The nodes that have the index, if none of these is among them."""
+    known = meta(db, _NODES) or ""
+    return "" if not known or set(known.split(",")) & set(nodes) else known
+
+
+def note_nodes(db: Connection, nodes: Sequence[str]) -> None:
+    """Keeps that these have the index."""
+    if meta(db, _NODES) != ",".join(nodes):
+        put_meta(db, _NODES, ",".join(nodes))

@@ -8,9 +8,9 @@ import string
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from refdesk.store.shared.letters import joining, pattern
 from refdesk.store.words.scan import held
 from refdesk.text.analyse import fold
+from refdesk.text.letters import joining, pattern
 
 _JOINING = re.compile(joining())
 _LETTERS = st.characters(categories=("L", "N", "M")) | st.sampled_from(string.ascii_letters + "_- éßΣςσЙй")
