@@ -190,6 +190,7 @@ def test_the_list_says_what_was_found(places: Places) -> None:
     assert lines["gemini"] == "found; install with: refdesk install gemini"
     assert lines["cursor"] == f"found ({Path('~/.cursor/mcp.json')}); install with: refdesk install cursor"
     assert lines["codex"] == f"installed in {Path('~/.codex/config.toml')}"
+    assert "found; install with: refdesk --library /srv/kb install gemini" in list_clients(places, "/srv/kb")
 
 
 def test_wrong_clients_are_explained(places: Places) -> None:

@@ -95,12 +95,13 @@ def install(
     context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
 ) -> None:
     """Add the server to the settings of CLIENT, keeping everything else."""
-    if listing or client is None:
-        click.echo(list_clients(Places()))
-        return
     settings = settings_from(context)
     library = "" if is_found(settings) else library_argument(settings)
-    is_for_all = bool(settings.database or (context.find_root().obj or {}).get("library"))
+    is_named = bool((context.find_root().obj or {}).get("library"))
+    if listing or client is None:
+        click.echo(list_clients(Places(), library if is_named else ""))
+        return
+    is_for_all = bool(settings.database) or is_named
     command = own_command(client, library if is_for_all or not project else "", roots, project=project)
     act = render if only_print else add_to_settings
     click.echo(act(client, command, Places(), project=project))
@@ -159,9 +160,9 @@ def render(name: str, command: ServerCommand, places: Places, *, project: bool =
     return new
 
 
-def list_clients(places: Places) -> str:
+def list_clients(places: Places, library: str = "") -> str:
     """A line for each client: whether it is on this machine and has RefDesk."""
-    return "\n".join(f"{name:15} {_status(name, client, places)}" for name, client in CLIENTS.items())
+    return "\n".join(f"{name:15} {_status(name, library, places)}" for name in CLIENTS)
 
 
 def clients_here(library: str) -> list[dict[str, str]]:
@@ -171,9 +172,9 @@ def clients_here(library: str) -> list[dict[str, str]]:
         {
             "name": name,
             "title": client.title,
-            "state": _status(name, client, places),
+            "state": _status(name, library, places),
             "file": _short(places.path(client.user_file), places),
-            "command": shlex.join(["refdesk", *(["--library", library] if library else []), "install", name]),
+            "command": _installing(name, library),
             "entry": _with_entry("", client, own_command(name, library)),
             "then": client.then,
         }
@@ -181,7 +182,12 @@ def clients_here(library: str) -> list[dict[str, str]]:
     ]
 
 
-def _status(name: str, client: Client, places: Places) -> str:
+def _installing(name: str, library: str) -> str:
+    return shlex.join(["refdesk", *(["--library", library] if library else []), "install", name])
+
+
+def _status(name: str, library: str, places: Places) -> str:
+    client = CLIENTS[name]
     files = [places.path(template) for template in (client.user_file, client.project_file) if template]
     having = []
     for file in files:
@@ -192,9 +198,9 @@ def _status(name: str, client: Client, places: Places) -> str:
     if having:
         return f"installed in {', '.join(having)}"
     if files[0].exists():
-        return f"found ({_short(files[0], places)}); install with: refdesk install {name}"
+        return f"found ({_short(files[0], places)}); install with: {_installing(name, library)}"
     if files[0].parent.exists() and files[0].parent != places.home:
-        return f"found; install with: refdesk install {name}"
+        return f"found; install with: {_installing(name, library)}"
     return "not found"
 
 
