@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import shutil
 import statistics
 import tempfile
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import clock, corpora, http_load, metrics, quality, sets, tables
+from bench import clock, corpora, http_load, metrics, quality, sets, spelling, tables
 from bench.query_speed import queries_from, sampled
 from bench.tables import Row
 from refdesk.app import open_desk
@@ -107,6 +108,13 @@ def ask(desk: Desk, texts: Sequence[str]) -> tuple[dict[str, float], list[Places
     return {"p50_ms": statistics.median(times), "p95_ms": metrics.percentile(times, 95)}, found
 
 
+def slips(texts: Sequence[str], desk: Desk) -> list[str]:
+    """Those queries that can be misspelt, with one or two slips in a word."""
+    pick = random.Random(5)
+    made = [spelling.misspell(text, 1 + number % 2, desk, pick) for number, text in enumerate(texts)]
+    return [one for one in made if one]
+
+
 def agreement(ours: Sequence[Places], theirs: Sequence[Places]) -> float:
     """The mean share of the ten best that both have."""
     shares = [len(set(a) & set(b)) / max(len(a), len(b)) for a, b in zip(ours, theirs, strict=True) if a or b]
@@ -163,7 +171,9 @@ def measure(given: argparse.Namespace, scratch: Path) -> tuple[list[Row], dict[s
     rows: list[Row] = []
     result: dict[str, Any] = {}
     texts: list[str] = []
+    misspelt: list[str] = []
     best: list[Places] = []
+    best_yet: list[Places] = []
     with ExitStack() as stack:
         sides = {"embedded": Side(scratch / "embedded")}
         for count in given.nodes:
@@ -182,7 +192,11 @@ def measure(given: argparse.Namespace, scratch: Path) -> tuple[list[Row], dict[s
                 texts = texts or list(queries_from(list(sampled(desk, 2 * given.queries)), given.queries))
                 asked, found = ask(desk, texts)
                 best = best or found
+                misspelt = misspelt or slips(texts, desk)
+                felt, found_yet = ask(desk, misspelt)
+                best_yet = best_yet or found_yet
             own |= asked | {"agreement": agreement(found, best)}
+            own["misspelt"] = felt | {"asked": len(misspelt), "agreement": agreement(found_yet, best_yet)}
             own["load"] = load(side.address or side.library, texts, given)
             own["node_rss_mb"] = [round(clock._rss(node.pid) / 1e6) for node in side.nodes]
             own["node_disk_mb"] = [round(node.size / 1e6) for node in side.nodes]
@@ -206,6 +220,9 @@ def _rows(count: int, own: dict[str, Any], embedded: dict[str, Any], p50_ms: flo
         Row(on + "ingest over embedded", own["chunks_per_s"] / embedded["chunks_per_s"], "times",
             _INGEST if count == 1 else None, at_least=True, note=f"{own['chunks_per_s']:.0f} chunks/s"),
     ]  # fmt: skip
+    slow, share = own["misspelt"]["p50_ms"], own["misspelt"]["agreement"]
+    note = f"embedded {embedded['misspelt']['p50_ms']:.1f}; {share:.3f} of the ten best shared"
+    rows.append(Row(on + "misspelt p50", slow, "ms", note=note))
     if "ndcg" in own:
         away = abs(own["ndcg"] - embedded["ndcg"])
         rows.append(Row(on + "NDCG@10 away from embedded", away, "", _NDCG, note=f"{own['ndcg']:.3f}"))

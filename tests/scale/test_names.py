@@ -139,6 +139,9 @@ def test_a_library_of_an_earlier_version_gets_the_indexes(address: str) -> None:
             db.execute(f"DROP INDEX {name}")
         db.execute("CREATE INDEX documents_by_path ON documents (collection, path)")
         db.execute("CREATE INDEX documents_by_uri ON documents (uri)")
+        db.execute("ALTER TABLE terms DROP COLUMN letters")
+        db.execute("CREATE INDEX terms_by_size ON terms (size)")
+        db.execute("INSERT INTO terms VALUES ('договор', 7), (repeat('a', 2000), 2000)")
         put_meta(db, "own version", "3")
     with pytest.raises(StoreError, match="index row size"):
         old.apply(batch(write("late", ["beta"], path=f"{FOLDER}/late.py")))
@@ -155,6 +158,10 @@ def test_a_library_of_an_earlier_version_gets_the_indexes(address: str) -> None:
         db.execute(
             "INSERT INTO skipped VALUES (1, 'a', 'why') ON CONFLICT (collection, path) DO UPDATE SET reason = 'why'"
         )
+        db.execute("INSERT INTO terms SELECT t, length(t) FROM unnest(ARRAY['дорога']) t ON CONFLICT DO NOTHING")
+    new.apply(batch(write("words", ["договор дорога marimba"], path="src/words.py")))
+    for word, edits in (("дгоовор", 1), ("дорга", 1), ("morimba", 1), ("дарогу", 2), ("miramba", 2)):
+        assert [len(new.view().spelt_like([word], most, 9).ids) for most in (edits - 1, edits)] == [0, 1], word
     for one in (old, new):
         one.close()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from refdesk.errors import SettingsError, StoreError
 from refdesk.store.record.database import Applied, is_told, last_commit
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import points
+from refdesk.store.shared import points, spelling
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
@@ -180,10 +180,8 @@ class Sending:
                 points.add(request.points, row, commit, self._terms, seen)
                 self._terms.pop(row[14], None)
             waiting.append(self._nodes.start("Points", "Upsert", request, left_s))
-        if new := [term for term in seen - self._known_terms if term.isalpha()]:
-            db.raw.execute(
-                "INSERT INTO terms SELECT t, length(t) FROM unnest(%s::text[]) t ON CONFLICT DO NOTHING", (new,)
-            )
+        if new := [term for term in seen - self._known_terms if spelling.is_word(term)]:
+            spelling.add(db, new)
             if len(self._known_terms) > _MOST_KNOWN:
                 self._known_terms.clear()
             self._known_terms.update(new)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from refdesk.errors import LibraryBusy
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
+from refdesk.store.shared import spelling
 from refdesk.store.shared.dialect import Translating
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _OWN = (
     "CREATE INDEX documents_by_place ON documents (collection, substr(path, 1, 600));"
     "CREATE INDEX documents_by_address ON documents USING hash (uri)",
     "DROP INDEX documents_by_path; DROP INDEX documents_by_uri",
+    "ALTER TABLE terms ADD COLUMN letters INTEGER",
+    f"{spelling.PREPARE}; CREATE INDEX terms_by_letters ON terms (size, letters) INCLUDE (term)",
+    "DROP INDEX terms_by_size",
 )
 
 

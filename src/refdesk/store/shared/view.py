@@ -14,7 +14,7 @@ from refdesk.model import EVERYTHING, Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
-from refdesk.store.shared import means, points
+from refdesk.store.shared import means, points, spelling
 from refdesk.store.shared.database import Postgres, TooSlow
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import ASK_S, IndexAway, IndexMissing, Nodes
@@ -39,7 +39,6 @@ _BEHIND = "the index lags behind: the last {} writes are not searched yet"
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
 _MOST_FACETS = 10_000  # values of all metadata keys together
-_MOST_ALIKE = 64  # words spelt like one
 _TOO_MANY_S = 5.0  # after a search without the index took too long, others fail at once
 _EF = 192  # of HNSW: how many candidates a search keeps
 _OVERSAMPLED = 4.0  # times the hits that codes propose: of the 120 nearest .985 are found so, .951 with twice
@@ -338,24 +337,14 @@ class SharedView:
 
     def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
         def ask(state: Searched) -> Ranking:
-            alike = [term for term in dict.fromkeys(terms) for term in self._alike(term, edits)]
+            try:
+                with self._postgres.reading(self._began) as db:
+                    alike = list(dict.fromkeys(one for term in terms for one in spelling.alike(db, term, edits)))
+            except StoreError:  # there are too many words to compare
+                return Ranking()
             return self._lexical(state, alike, limit, False) if alike else Ranking()
 
         return self._by_index(ask, lambda scan: Ranking())
-
-    def _alike(self, term: str, edits: int) -> list[str]:
-        """Words of the library within so many edits, the nearest first; none where there are too many to compare."""
-        from rapidfuzz.distance import OSA
-        from rapidfuzz.process import extract
-
-        try:
-            with self._postgres.reading(self._began) as db:
-                sizes = (len(term) - edits, len(term) + edits)
-                known = [row[0] for row in db.execute("SELECT term FROM terms WHERE size BETWEEN ? AND ?", sizes)]
-        except StoreError:
-            return []
-        found = extract(term, known, scorer=OSA.distance, limit=None, score_cutoff=edits)
-        return [one for _, one in sorted((distance, one) for one, distance, _ in found)][:_MOST_ALIKE]
 
     def facet_values(self, key: str) -> dict[str, int]:
         def ask(state: Searched) -> dict[str, int]:
