@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import weakref
 from pathlib import Path
 from threading import Lock
 
@@ -22,6 +23,7 @@ _FROM_ELSEWHERE = frozenset(
 _MOUNTS = Path("/proc/self/mountinfo")
 _WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")  # folders that all programs of a user may watch on Linux
 _SHARE = 4  # one program takes a quarter of them at most
+_LATE = 100  # ms, at least, that a call waits for what is queued
 
 
 class Watch:
@@ -42,8 +44,16 @@ class Watch:
         if any(number > most for number, _ in enumerate(os.walk(self._top) if mounts else (), 1)):
             raise OSError(f"{self._top} has too many folders")
         self._mutex = Lock()
+        self._mark: int | None = None  # a file in memory that is watched too
+        mark = ""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                self._mark = os.memfd_create("refdesk-watch")
+                weakref.finalize(self, os.close, self._mark)
+                mark = f"/proc/self/fd/{self._mark}"
+        self._last = {(watchfiles.Change.modified, mark)}
         self._batches = watchfiles.watch(
-            self._top,
+            *([self._top, mark] if Path(mark or " ").exists() else [self._top]),
             watch_filter=None,
             debounce=1,  # all three in ms: take what is queued, wait for nothing
             step=1,
@@ -52,19 +62,21 @@ class Watch:
             force_polling=False,
             ignore_permission_denied=True,
         )
-        next(self._batches)
+        next(self._batches)  # begins
+        if self._batch() is None:
+            self._mark = None
 
     def changed(self) -> set[str] | None:
         """The paths that changed since the last call; None if the whole folder must be walked."""
         try:
             with self._mutex:
-                batch = next(self._batches)
+                batch = self._batch()
         except StopIteration:  # an earlier call failed
+            return None
+        if batch is None or len(batch) > _MANY:
             return None
         if not batch:
             return set()
-        if len(batch) > _MANY:
-            return None
         interesting = Interest(self._top)  # by the rules as they are now
         found: set[str] = set()
         for change, path in batch:
@@ -77,6 +89,22 @@ class Watch:
                     return None  # files in a new folder are not reported
                 found.add(relative)
         return found
+
+    def _batch(self) -> set[tuple[watchfiles.Change, str]] | None:
+        """What changed before this call; None if the system has not told after a tenth of a second.
+
+        The thread that takes changes from the queue runs when the system lets it.  They come in their order, so a
+        change of our own is the last to wait for.
+        """
+        if self._mark is None:
+            return next(self._batches)
+        os.utime(self._mark)
+        found: set[tuple[watchfiles.Change, str]] = set()
+        for _ in range(_LATE):  # of 1 ms
+            found |= next(self._batches)
+            if self._last <= found:
+                return found - self._last
+        return None
 
 
 class Interest:
