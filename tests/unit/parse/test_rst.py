@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refdesk.model import Chunking, Parsed
@@ -141,6 +141,7 @@ def test_chunks_are_sound(text: str, rules: Governing) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(alphabet="ab \n=-~.:+|*`>", min_size=1, max_size=150).filter(lambda text: text.strip() != ""))
+@example(":\n \n=:=:=>:=>:=")
 def test_any_text_is_survived(text: str) -> None:
     assert_sound(text, read(text, NO_RULES, Chunking(max_tokens=10, min_tokens=2)), cut_lines=True)
 

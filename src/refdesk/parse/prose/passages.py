@@ -275,8 +275,7 @@ def _cut(lines: list[str], at: int, before: list[tuple[int, int]], limits: Limit
         lead, taken = None, 0
     for part in cut_line(lines[at].rstrip("\r"), limits, taken):
         if lead:
-            gap = "\n" * (at - lead.end + 1)
-            yield Piece(lead.start, at + 1, f"{lead.text}{gap}{part}", cut=True)
+            yield Piece(lead.start, at + 1, "\n".join((*lines[lead.start : at], part)), cut=True)
             lead = None
         else:
             yield Piece(at, at + 1, part, cut=True)
