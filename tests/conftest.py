@@ -21,8 +21,10 @@ from tests.scale import servers
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test asserts wall-clock time, and an example may wait long on a busy machine.
-hypothesis.settings.register_profile("refdesk", deadline=None)
+# No test asserts wall-clock time, and an example may wait long on a busy machine.  A run tries the same examples as the
+# last one, so that what fails was changed; `--hypothesis-profile explore` tries others.
+hypothesis.settings.register_profile("refdesk", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("refdesk")
 
 
