@@ -34,7 +34,7 @@ def test_a_task_is_answered_at_once_and_its_result_waits(client: StdioClient) ->
     assert created["pollInterval"] == 500
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", created["createdAt"])
     assert created["lastUpdatedAt"] == created["createdAt"]
-    assert len(created["taskId"]) >= 32
+    assert len(created["taskId"]) >= 32 and created["taskId"].isalnum()
     result = client.request("tasks/result", {"taskId": created["taskId"]})["result"]
     assert result["structuredContent"] == {"steps": 5}
     assert result["_meta"] == {RELATED: {"taskId": created["taskId"]}}

@@ -138,7 +138,7 @@ class Tasks:
         self._created += 1
         now = _now()
         record = Record(
-            task_id=secrets.token_urlsafe(24),
+            task_id=secrets.token_hex(16),  # never like an option of a command line
             sequence=self._created,
             requestor=requestor,
             connection=connection,
