@@ -43,7 +43,7 @@ def alike(db: Translating, term: str, edits: int) -> list[str]:
     here = _letters(term)
     added, missing = _at_most(edits, f"letters & {~here & (1 << _BITS) - 1}"), _at_most(edits, f"~letters & {here}")
     known = db.execute(  # those without letters were added by an earlier version
-        f"SELECT term FROM terms WHERE size BETWEEN ? AND ? AND (letters IS NULL OR {added} AND {missing})",  # noqa: S608
+        f"SELECT term FROM terms WHERE size BETWEEN ? AND ? AND (letters IS NULL OR {added} AND {missing})",  # noqa: S608 - integers
         (len(term) - edits, len(term) + edits),
     )
     found = extract(term, [row[0] for row in known], scorer=OSA.distance, limit=None, score_cutoff=edits)
